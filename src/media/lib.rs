@@ -1,0 +1,5 @@
+//! Containers, codecs, key frames and playlists as values. No file access, no clock, no tokio:
+//! a parser here reads from what it is handed (`Read + Seek`) within the limits it is handed.
+
+pub mod info;
+pub mod keyframes;
