@@ -1,0 +1,1 @@
+//! Facts of streams from codec configuration records.
