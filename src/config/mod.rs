@@ -1,0 +1,477 @@
+//! Settings: flags, then `SPINDLE_*` variables, then the TOML file, then the default, each value
+//! with its origin. The only reader of the environment. Every key is described in `docs/config.md`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use spindle_storage::HelperMode;
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody said anything.
+    Default,
+    /// The TOML file.
+    File(PathBuf),
+    /// A variable.
+    Environment(String),
+    /// A flag of the command line.
+    Flag,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => write!(f, "default"),
+            Self::File(path) => write!(f, "file {}", path.display()),
+            Self::Environment(name) => write!(f, "variable {name}"),
+            Self::Flag => write!(f, "flag"),
+        }
+    }
+}
+
+/// A setting that does not hold, with what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file is not there or cannot be read.
+    #[error("unable to read the settings file `{path}`: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is not TOML.
+    #[error("the settings file `{path}` is not valid TOML: {message}")]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// What the parser says, on one line.
+        message: String,
+    },
+    /// No such key.
+    #[error("unknown setting `{key}` ({origin}); `spindle serve --print-config` lists all of them")]
+    Unknown {
+        /// The key as written.
+        key: String,
+        /// Where it stands.
+        origin: Origin,
+    },
+    /// A value that the key cannot have.
+    #[error("setting `{key}` ({origin}): `{value}` is not {wanted}")]
+    Value {
+        /// The key.
+        key: String,
+        /// Where it stands.
+        origin: Origin,
+        /// The value as written.
+        value: String,
+        /// What it should be.
+        wanted: &'static str,
+    },
+    /// A data directory cannot be chosen.
+    #[error("no home directory is known; say where to keep the data with --data-dir DIR")]
+    NoHome,
+}
+
+/// One setting: key, default, and what it means, for `--print-config` and `docs/config.md`.
+struct Key {
+    name: &'static str,
+    default: &'static str,
+    about: &'static str,
+}
+
+const KEYS: &[Key] = &[
+    Key { name: "listen", default: "0.0.0.0:8096", about: "address and port; port 0 takes a free one" },
+    Key { name: "data_dir", default: "", about: "database, pictures, cache; default: $XDG_DATA_HOME/spindle or ~/.local/share/spindle" },
+    Key { name: "log.level", default: "info", about: "error, warn, info, debug or trace" },
+    Key { name: "log.format", default: "text", about: "text or json" },
+    Key { name: "storage.helper", default: "auto", about: "block trace: auto, off, or the socket of a running storage-helper" },
+    Key { name: "storage.read_chunk_bytes", default: "2097152", about: "bytes of one read from a disk" },
+    Key { name: "transcode.worker", default: "", about: "the worker program; default: spindle-transcode beside this program" },
+    Key { name: "transcode.cache_bytes", default: "2147483648", about: "most bytes of segments kept" },
+    Key { name: "transcode.max_workers", default: "4", about: "most workers at once" },
+    Key { name: "transcode.run_ahead", default: "4", about: "segments a worker may be ahead of its viewers" },
+    Key { name: "sessions.idle_s", default: "90", about: "seconds without a request or report after which a session ends" },
+    Key { name: "scan.on_start", default: "true", about: "look for changed files when the server starts: true or false" },
+];
+
+/// A library named by flag, variable or file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LibrarySetting {
+    /// movies, tv, music, photos or mixed.
+    pub kind: String,
+    /// Its folder.
+    pub path: PathBuf,
+    /// Its name; default: the folder's last component.
+    pub name: String,
+}
+
+/// All settings, valid.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Where everything but the media is kept.
+    pub data_dir: PathBuf,
+    /// Least severe level that is logged.
+    pub log_level: tracing::Level,
+    /// Logs as JSON lines instead of text.
+    pub log_json: bool,
+    /// How block requests are traced.
+    pub helper: HelperMode,
+    /// Bytes of one read.
+    pub read_chunk_bytes: u32,
+    /// The worker program.
+    pub worker: PathBuf,
+    /// Segment cache, bytes.
+    pub cache_bytes: u64,
+    /// Workers at once.
+    pub max_workers: usize,
+    /// Segments ahead.
+    pub run_ahead: usize,
+    /// Seconds after which a silent session ends.
+    pub session_idle_s: u64,
+    /// Scan at start.
+    pub scan_on_start: bool,
+    /// Libraries to make sure of.
+    pub libraries: Vec<LibrarySetting>,
+    /// Every value with its origin, in the order of the key table.
+    origins: Vec<(String, String, Origin)>,
+}
+
+/// Values before they are checked, later layers over earlier ones.
+#[derive(Debug, Default)]
+pub struct Layers {
+    values: BTreeMap<String, (String, Origin)>,
+    libraries: Vec<(LibrarySetting, Origin)>,
+}
+
+impl Layers {
+    /// Adds the settings file.
+    ///
+    /// # Errors
+    /// Unreadable, not TOML, unknown keys.
+    pub fn file(&mut self, path: &Path) -> Result<(), ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+            ConfigError::Syntax {
+                path: path.to_owned(),
+                message: error.message().replace('\n', " "),
+            }
+        })?;
+        let origin = Origin::File(path.to_owned());
+        self.table("", &table, &origin)
+    }
+
+    fn table(&mut self, prefix: &str, table: &toml::Table, origin: &Origin) -> Result<(), ConfigError> {
+        for (name, value) in table {
+            let key = format!("{prefix}{name}");
+            match value {
+                toml::Value::Table(inner) => self.table(&format!("{key}."), inner, origin)?,
+                toml::Value::Array(list) if key == "library" => {
+                    for entry in list {
+                        let setting = library_of(entry).ok_or_else(|| ConfigError::Value {
+                            key: key.clone(),
+                            origin: origin.clone(),
+                            value: entry.to_string(),
+                            wanted: "a table with `kind`, `path` and, if wanted, `name`",
+                        })?;
+                        self.libraries.push((setting, origin.clone()));
+                    }
+                }
+                toml::Value::String(text) => self.set(&key, text, origin.clone())?,
+                other => self.set(&key, &other.to_string(), origin.clone())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the `SPINDLE_*` variables of `vars`: `SPINDLE_LOG_LEVEL` is `log.level`.
+    ///
+    /// # Errors
+    /// Unknown variables.
+    pub fn environment(
+        &mut self,
+        vars: impl Iterator<Item = (String, String)>,
+    ) -> Result<(), ConfigError> {
+        for (name, value) in vars {
+            let Some(rest) = name.strip_prefix("SPINDLE_") else {
+                continue;
+            };
+            let origin = Origin::Environment(name.clone());
+            match rest {
+                "CONFIG" => {}
+                "LIBRARY" => {
+                    for part in value.split(';').filter(|p| !p.is_empty()) {
+                        self.library(part, origin.clone())?;
+                    }
+                }
+                _ => {
+                    let key = KEYS
+                        .iter()
+                        .find(|k| k.name.replace('.', "_").eq_ignore_ascii_case(rest))
+                        .ok_or_else(|| ConfigError::Unknown {
+                            key: name.clone(),
+                            origin: origin.clone(),
+                        })?;
+                    self.set(key.name, &value, origin)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds `KIND=PATH`.
+    ///
+    /// # Errors
+    /// Not of that form.
+    pub fn library(&mut self, text: &str, origin: Origin) -> Result<(), ConfigError> {
+        let setting = text.split_once('=').and_then(|(kind, path)| library_setting(kind, path, None));
+        let setting = setting.ok_or_else(|| ConfigError::Value {
+            key: "library".to_owned(),
+            origin: origin.clone(),
+            value: text.to_owned(),
+            wanted: "KIND=DIRECTORY with KIND one of movies, tv, music, photos, mixed",
+        })?;
+        self.libraries.push((setting, origin));
+        Ok(())
+    }
+
+    /// Sets one key.
+    ///
+    /// # Errors
+    /// No such key.
+    pub fn set(&mut self, key: &str, value: &str, origin: Origin) -> Result<(), ConfigError> {
+        if !KEYS.iter().any(|k| k.name == key) {
+            return Err(ConfigError::Unknown {
+                key: key.to_owned(),
+                origin,
+            });
+        }
+        self.values.insert(key.to_owned(), (value.to_owned(), origin));
+        Ok(())
+    }
+
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// A value that its key cannot have; no data directory.
+    pub fn build(mut self) -> Result<Config, ConfigError> {
+        for key in KEYS {
+            self.values
+                .entry(key.name.to_owned())
+                .or_insert_with(|| (key.default.to_owned(), Origin::Default));
+        }
+        let helper = match self.text("storage.helper") {
+            "auto" => HelperMode::Auto,
+            "off" => HelperMode::Off,
+            path => HelperMode::Socket(PathBuf::from(path)),
+        };
+        let data_dir = match self.text("data_dir") {
+            "" => default_data_dir().ok_or(ConfigError::NoHome)?,
+            path => PathBuf::from(path),
+        };
+        let worker = match self.text("transcode.worker") {
+            "" => beside_program("spindle-transcode"),
+            path => PathBuf::from(path),
+        };
+        self.values.entry("data_dir".to_owned()).and_modify(|v| v.0 = data_dir.display().to_string());
+        self.values.entry("transcode.worker".to_owned()).and_modify(|v| v.0 = worker.display().to_string());
+        let format = self.text("log.format").to_owned();
+        if !matches!(format.as_str(), "text" | "json") {
+            return Err(self.wrong("log.format", "text or json"));
+        }
+        let config = Config {
+            listen: self.parsed("listen", "an address and port such as 0.0.0.0:8096")?,
+            data_dir,
+            log_level: self.parsed("log.level", "error, warn, info, debug or trace")?,
+            log_json: format == "json",
+            helper,
+            read_chunk_bytes: self.within("storage.read_chunk_bytes", 64 << 10, 64 << 20, "a number of bytes from 65536 to 67108864")?,
+            worker,
+            cache_bytes: self.within("transcode.cache_bytes", 64 << 20, u64::MAX, "a number of bytes, at least 67108864")?,
+            max_workers: self.within("transcode.max_workers", 1, 64, "a number from 1 to 64")?,
+            run_ahead: self.within("transcode.run_ahead", 1, 64, "a number from 1 to 64")?,
+            session_idle_s: self.within("sessions.idle_s", 5, 86_400, "a number of seconds from 5 to 86400")?,
+            scan_on_start: self.parsed("scan.on_start", "true or false")?,
+            libraries: self.libraries.iter().map(|(l, _)| l.clone()).collect(),
+            origins: self.origins(),
+        };
+        Ok(config)
+    }
+
+    fn text(&self, key: &str) -> &str {
+        self.values.get(key).map_or("", |v| v.0.as_str())
+    }
+
+    fn wrong(&self, key: &str, wanted: &'static str) -> ConfigError {
+        let (value, origin) = self
+            .values
+            .get(key)
+            .cloned()
+            .unwrap_or((String::new(), Origin::Default));
+        ConfigError::Value {
+            key: key.to_owned(),
+            origin,
+            value,
+            wanted,
+        }
+    }
+
+    fn parsed<T: std::str::FromStr>(&self, key: &str, wanted: &'static str) -> Result<T, ConfigError> {
+        self.text(key).trim().parse().map_err(|_| self.wrong(key, wanted))
+    }
+
+    fn within<T: std::str::FromStr + PartialOrd>(
+        &self,
+        key: &str,
+        least: T,
+        most: T,
+        wanted: &'static str,
+    ) -> Result<T, ConfigError> {
+        let value: T = self.parsed(key, wanted)?;
+        if value < least || value > most {
+            return Err(self.wrong(key, wanted));
+        }
+        Ok(value)
+    }
+
+    fn origins(&self) -> Vec<(String, String, Origin)> {
+        let keys = KEYS.iter().filter_map(|k| {
+            let (value, origin) = self.values.get(k.name)?;
+            Some((k.name.to_owned(), value.clone(), origin.clone()))
+        });
+        let libraries = self.libraries.iter().map(|(l, origin)| {
+            let value = format!("{}={}", l.kind, l.path.display());
+            ("library".to_owned(), value, origin.clone())
+        });
+        keys.chain(libraries).collect()
+    }
+}
+
+impl Config {
+    /// The settings as TOML lines with the origin of each as a comment.
+    #[must_use]
+    pub fn print(&self) -> String {
+        let mut out = String::new();
+        for (key, value, origin) in &self.origins {
+            let about = KEYS.iter().find(|k| k.name == key).map_or("", |k| k.about);
+            let value = toml::Value::String(value.clone());
+            out.push_str(&format!("{key} = {value}  # {origin}; {about}\n"));
+        }
+        out
+    }
+}
+
+fn library_of(entry: &toml::Value) -> Option<LibrarySetting> {
+    let table = entry.as_table()?;
+    if table.keys().any(|k| !matches!(k.as_str(), "kind" | "path" | "name")) {
+        return None;
+    }
+    let name = table.get("name").map(|n| n.as_str().map(str::to_owned));
+    if matches!(name, Some(None)) {
+        return None;
+    }
+    library_setting(table.get("kind")?.as_str()?, table.get("path")?.as_str()?, name.flatten())
+}
+
+fn library_setting(kind: &str, path: &str, name: Option<String>) -> Option<LibrarySetting> {
+    if !matches!(kind, "movies" | "tv" | "music" | "photos" | "mixed") || path.is_empty() {
+        return None;
+    }
+    let path = PathBuf::from(path);
+    let name = name.unwrap_or_else(|| {
+        path.file_name()
+            .map_or_else(|| kind.to_owned(), |n| n.to_string_lossy().into_owned())
+    });
+    Some(LibrarySetting {
+        kind: kind.to_owned(),
+        path,
+        name,
+    })
+}
+
+fn default_data_dir() -> Option<PathBuf> {
+    let absolute = |name: &str| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|p| p.is_absolute())
+    };
+    absolute("XDG_DATA_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
+        .map(|base| base.join("spindle"))
+}
+
+/// A program of ours that lies in the same folder as this one.
+fn beside_program(name: &str) -> PathBuf {
+    std::env::current_exe()
+        .ok()
+        .and_then(|exe| exe.parent().map(|dir| dir.join(name)))
+        .unwrap_or_else(|| PathBuf::from(name))
+}
+
+/// The variables of this process, those that are not UTF-8 left out.
+pub fn variables() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layers(toml: &str) -> Layers {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("spindle.toml");
+        std::fs::write(&path, toml).expect("the file is written");
+        let mut layers = Layers::default();
+        layers.file(&path).expect("the settings are valid");
+        layers
+    }
+
+    #[test]
+    fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
+        let mut layers = layers("data_dir = \"/d\"\n[transcode]\nmax_workers = 2\nrun_ahead = 2\n");
+        let vars = [("SPINDLE_TRANSCODE_MAX_WORKERS", "3"), ("PATH", "/bin")];
+        let vars = vars.map(|(k, v)| (k.to_owned(), v.to_owned()));
+        layers.environment(vars.into_iter()).expect("known variables");
+        layers.set("listen", "127.0.0.1:1", Origin::Flag).expect("a known key");
+        let config = layers.build().expect("valid");
+        assert_eq!((config.max_workers, config.run_ahead), (3, 2));
+        assert_eq!(config.listen.port(), 1);
+        assert_eq!(config.cache_bytes, 2 << 30);
+        let printed = config.print();
+        assert!(printed.contains("transcode.max_workers = \"3\"  # variable SPINDLE_TRANSCODE_MAX_WORKERS"));
+        assert!(printed.contains("listen = \"127.0.0.1:1\"  # flag"));
+    }
+
+    #[test]
+    fn unknown_keys_and_bad_values_name_themselves_and_their_place() {
+        let mut layers = Layers::default();
+        let var = ("SPINDLE_TYPO".to_owned(), "x".to_owned());
+        let error = layers.environment([var].into_iter()).expect_err("unknown");
+        assert!(error.to_string().contains("`SPINDLE_TYPO` (variable SPINDLE_TYPO)"));
+        layers.set("data_dir", "/d", Origin::Flag).expect("known");
+        layers.set("transcode.max_workers", "0", Origin::Flag).expect("known");
+        let error = layers.build().expect_err("out of range");
+        assert_eq!(
+            error.to_string(),
+            "setting `transcode.max_workers` (flag): `0` is not a number from 1 to 64"
+        );
+    }
+
+    #[test]
+    fn libraries_come_from_every_layer() {
+        let mut layers = layers("data_dir = \"/d\"\n[[library]]\nkind = \"tv\"\npath = \"/a\"\nname = \"Shows\"\n");
+        layers.library("movies=/b/Films", Origin::Flag).expect("valid");
+        assert!(layers.library("films=/b", Origin::Flag).is_err());
+        assert!(layers.library("/b", Origin::Flag).is_err());
+        let names: Vec<_> = layers.build().expect("valid").libraries.into_iter().map(|l| l.name).collect();
+        assert_eq!(names, ["Shows", "Films"]);
+    }
+}

@@ -1,0 +1,256 @@
+//! A reply as data, before either lane sends it: status, headers, and the parts of its body.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::Stream;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, StatusCode};
+use spindle_base::clock::http_date;
+use spindle_base::units::ByteRange;
+use spindle_storage::MediaFile;
+use spindle_transcode::Segment;
+
+use super::entity::{self, Entity, Outcome};
+
+/// Where a body's bytes lie.
+#[derive(Clone)]
+pub enum Source {
+    /// A media file on a disk: what is not in memory is brought in by the disk's reader threads.
+    File(MediaFile),
+    /// A segment in the cache, written a moment ago.
+    Segment(Arc<Segment>),
+}
+
+impl Source {
+    /// Length in bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        match self {
+            Self::File(file) => file.size_bytes(),
+            Self::Segment(segment) => segment.len_bytes,
+        }
+    }
+}
+
+/// A piece of a body.
+#[derive(Clone)]
+pub enum Part {
+    /// Bytes as they are.
+    Memory(Bytes),
+    /// A range of a source.
+    Range(Source, ByteRange),
+}
+
+impl Part {
+    fn len_bytes(&self) -> u64 {
+        match self {
+            Self::Memory(bytes) => bytes.len() as u64,
+            Self::Range(_, range) => range.len_bytes(),
+        }
+    }
+}
+
+/// A whole reply. `Content-Length` is always known and set by the lane.
+#[derive(Clone)]
+pub struct Reply {
+    /// Status code.
+    pub status: StatusCode,
+    /// Every header but `Content-Length`, `Date` and `Connection`.
+    pub headers: HeaderMap,
+    /// The body, in order. A reply to HEAD keeps its parts: the lane counts and does not send.
+    pub parts: Vec<Part>,
+}
+
+impl Reply {
+    /// A reply of a few bytes.
+    #[must_use]
+    pub fn memory(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        Self {
+            status,
+            headers,
+            parts: vec![Part::Memory(body.into())],
+        }
+    }
+
+    /// Length of the body in bytes.
+    #[must_use]
+    pub fn body_bytes(&self) -> u64 {
+        self.parts.iter().map(Part::len_bytes).sum()
+    }
+
+    /// Adds a header; a value that is not allowed in a header is left out.
+    #[must_use]
+    pub fn with(mut self, name: HeaderName, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.insert(name, value);
+        }
+        self
+    }
+
+    /// Headers that let a cast device or a page of another origin play a signed URL: the
+    /// signature is the permission, no cookie takes part.
+    #[must_use]
+    pub fn with_cors(mut self) -> Self {
+        let headers = &mut self.headers;
+        headers.insert(
+            header::ACCESS_CONTROL_ALLOW_ORIGIN,
+            HeaderValue::from_static("*"),
+        );
+        headers.insert(
+            header::ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static("Content-Length, Content-Range, Accept-Ranges, ETag, Date"),
+        );
+        headers.insert(
+            HeaderName::from_static("cross-origin-resource-policy"),
+            HeaderValue::from_static("cross-origin"),
+        );
+        self
+    }
+}
+
+/// Answers GET or HEAD on `source` as RFC 9110 has it: conditions, ranges, multipart.
+///
+/// `boundary` separates the parts of a multipart reply and must not occur in the data; a random
+/// id of 128 bits does not, short of a wonder.
+#[must_use]
+pub fn serve(
+    method: &Method,
+    headers: &HeaderMap,
+    entity: &Entity,
+    content_type: &str,
+    source: &Source,
+    boundary: &str,
+) -> Reply {
+    let mut out = HeaderMap::new();
+    insert(&mut out, header::ETAG, &entity.etag);
+    insert(&mut out, header::LAST_MODIFIED, &http_date(entity.modified_us));
+    out.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    let whole = ByteRange::of_len(0, entity.size_bytes);
+    let (status, parts) = match entity::decide(method, headers, entity) {
+        Outcome::Full => {
+            insert(&mut out, header::CONTENT_TYPE, content_type);
+            let parts = whole.map(|r| Part::Range(source.clone(), r));
+            (StatusCode::OK, parts.into_iter().collect())
+        }
+        Outcome::Partial(ranges) => {
+            if let [range] = ranges.as_slice() {
+                insert(&mut out, header::CONTENT_TYPE, content_type);
+                let value = content_range(*range, entity.size_bytes);
+                insert(&mut out, header::CONTENT_RANGE, &value);
+                let part = Part::Range(source.clone(), *range);
+                (StatusCode::PARTIAL_CONTENT, vec![part])
+            } else {
+                let value = format!("multipart/byteranges; boundary={boundary}");
+                insert(&mut out, header::CONTENT_TYPE, &value);
+                let parts = multipart(&ranges, entity.size_bytes, content_type, source, boundary);
+                (StatusCode::PARTIAL_CONTENT, parts)
+            }
+        }
+        Outcome::NotModified => (StatusCode::NOT_MODIFIED, Vec::new()),
+        Outcome::PreconditionFailed => (StatusCode::PRECONDITION_FAILED, Vec::new()),
+        Outcome::Unsatisfiable => {
+            let value = format!("bytes */{}", entity.size_bytes);
+            insert(&mut out, header::CONTENT_RANGE, &value);
+            (StatusCode::RANGE_NOT_SATISFIABLE, Vec::new())
+        }
+    };
+    Reply {
+        status,
+        headers: out,
+        parts,
+    }
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+/// RFC 9110 section 14.4.
+fn content_range(range: ByteRange, size_bytes: u64) -> String {
+    format!("bytes {}-{}/{size_bytes}", range.start(), range.end() - 1)
+}
+
+/// RFC 9110 section 14.6.
+fn multipart(
+    ranges: &[ByteRange],
+    size_bytes: u64,
+    content_type: &str,
+    source: &Source,
+    boundary: &str,
+) -> Vec<Part> {
+    let mut parts = Vec::with_capacity(ranges.len() * 2 + 1);
+    for (n, range) in ranges.iter().enumerate() {
+        let lead = if n == 0 { "" } else { "\r\n" };
+        let head = format!(
+            "{lead}--{boundary}\r\nContent-Type: {content_type}\r\nContent-Range: {}\r\n\r\n",
+            content_range(*range, size_bytes)
+        );
+        parts.push(Part::Memory(head.into()));
+        parts.push(Part::Range(source.clone(), *range));
+    }
+    parts.push(Part::Memory(format!("\r\n--{boundary}--\r\n").into()));
+    parts
+}
+
+/// Bytes of one buffer of the ordinary lane.
+const ORDINARY_CHUNK_BYTES: usize = 256 << 10;
+
+/// The body of the ordinary lane: reads each part by value, on the same reader threads and with
+/// the same ledger as the fast lane.
+pub fn stream(parts: Vec<Part>) -> impl Stream<Item = std::io::Result<Bytes>> + Send {
+    futures_util::stream::unfold(VecDeque::from(parts), |mut parts| async move {
+        loop {
+            match parts.pop_front()? {
+                Part::Memory(bytes) if bytes.is_empty() => {}
+                Part::Memory(bytes) => return Some((Ok(bytes), parts)),
+                Part::Range(_, range) if range.is_empty() => {}
+                Part::Range(source, range) => {
+                    let result = read_some(&source, range).await;
+                    match &result {
+                        Ok(bytes) => {
+                            let start = range.start() + bytes.len() as u64;
+                            if let Some(rest) = ByteRange::new(start, range.end()) {
+                                parts.push_front(Part::Range(source, rest));
+                            }
+                        }
+                        Err(_) => parts.clear(),
+                    }
+                    return Some((result, parts));
+                }
+            }
+        }
+    })
+}
+
+async fn read_some(source: &Source, range: ByteRange) -> std::io::Result<Bytes> {
+    let max = usize::try_from(range.len_bytes())
+        .unwrap_or(usize::MAX)
+        .min(ORDINARY_CHUNK_BYTES);
+    let bytes = match source {
+        Source::File(file) => {
+            let read = file.read_at(range.start(), max).await;
+            let bytes = read.map_err(std::io::Error::other)?;
+            file.note_served(range.start(), bytes.len() as u64);
+            bytes
+        }
+        Source::Segment(segment) => {
+            let mut buffer = vec![0; max];
+            let n = rustix::io::pread(segment.fd(), &mut buffer, range.start())?;
+            buffer.truncate(n);
+            buffer.into()
+        }
+    };
+    if bytes.is_empty() {
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::UnexpectedEof,
+            "the file became shorter while it was sent",
+        ));
+    }
+    Ok(bytes)
+}

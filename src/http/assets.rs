@@ -1,0 +1,65 @@
+//! The page, embedded in the program.
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use rust_embed::RustEmbed;
+
+use super::problem::Problem;
+
+#[derive(RustEmbed)]
+#[folder = "web/dist"]
+struct Dist;
+
+/// Serves a file of the page; any other path without an extension is the page itself, whose
+/// script shows the view of that path.
+pub async fn get(uri: Uri, headers: HeaderMap) -> Response {
+    let path = uri.path().trim_start_matches('/');
+    let (name, file) = match Dist::get(path) {
+        Some(file) if !path.is_empty() => (path, Some(file)),
+        _ if path.rsplit('/').next().is_some_and(|last| last.contains('.')) => (path, None),
+        _ => ("index.html", Dist::get("index.html")),
+    };
+    let Some(file) = file else {
+        return Problem::not_found(format!("no such page `/{path}`")).into_response();
+    };
+    let etag = format!("\"{}\"", crate::auth::token::hex(&file.metadata.sha256_hash()[..16]));
+    let known = headers
+        .get(header::IF_NONE_MATCH)
+        .and_then(|v| v.to_str().ok())
+        .is_some_and(|tags| tags.contains(&etag));
+    let mut response = if known {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        file.data.into_owned().into_response()
+    };
+    let out = response.headers_mut();
+    out.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type(name)));
+    // The names of assets carry a hash of their content; the page itself does not.
+    let cache = if name.starts_with("assets/") {
+        "public, max-age=31536000, immutable"
+    } else {
+        "no-cache"
+    };
+    out.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
+    if let Ok(etag) = HeaderValue::from_str(&etag) {
+        out.insert(header::ETAG, etag);
+    }
+    response
+}
+
+fn content_type(name: &str) -> &'static str {
+    match name.rsplit('.').next().unwrap_or("") {
+        "html" => "text/html; charset=utf-8",
+        "js" | "mjs" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "ico" => "image/x-icon",
+        "webp" => "image/webp",
+        "woff2" => "font/woff2",
+        "wasm" => "application/wasm",
+        "json" | "map" | "webmanifest" => "application/json",
+        "txt" => "text/plain; charset=utf-8",
+        _ => "application/octet-stream",
+    }
+}
