@@ -1,0 +1,238 @@
+//! Finished segments: anonymous files in one folder, bounded in bytes, oldest use first out.
+//!
+//! The files have no name, so whatever ends the server, nothing stays behind.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rustix::fs::{Mode, OFlags};
+use spindle_base::sync::Mutex;
+
+use crate::plan::RenditionKey;
+
+/// A finished segment. Holding it keeps its bytes.
+#[derive(Debug, Clone)]
+pub struct Segment {
+    file: Arc<File>,
+    /// Length in bytes.
+    pub len_bytes: u64,
+}
+
+impl Segment {
+    pub(crate) fn new(file: File, len_bytes: u64) -> Self {
+        Self {
+            file: Arc::new(file),
+            len_bytes,
+        }
+    }
+
+    /// The file that holds it, from offset 0, for sendfile. Not to be written or moved in.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// All of it. Blocks for as long as the cache folder's disk takes.
+    ///
+    /// # Errors
+    /// What the read says.
+    pub fn read(&self) -> io::Result<Bytes> {
+        let len = usize::try_from(self.len_bytes).map_err(io::Error::other)?;
+        let mut out = vec![0; len];
+        self.file.read_exact_at(&mut out, 0)?;
+        Ok(out.into())
+    }
+}
+
+/// Which piece of a rendition: a segment, or `None` for its init segment.
+pub type Piece = Option<usize>;
+
+/// The segments of every rendition.
+#[derive(Debug)]
+pub struct Cache {
+    folder: PathBuf,
+    limit_bytes: u64,
+    // Rank 40: taken inside a rendition's actor, which holds no other lock.
+    inner: Mutex<Inner, 40>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    held: HashMap<(RenditionKey, Piece), Held>,
+    total_bytes: u64,
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct Held {
+    segment: Segment,
+    used: u64,
+}
+
+impl Cache {
+    /// A cache in `folder`, which is made if it is missing.
+    ///
+    /// # Errors
+    /// If the folder cannot be made or written.
+    pub fn open(folder: &Path, limit_bytes: u64) -> io::Result<Self> {
+        std::fs::create_dir_all(folder)?;
+        let cache = Self {
+            folder: folder.to_owned(),
+            limit_bytes,
+            inner: Mutex::default(),
+        };
+        // Says now what the first viewer would otherwise find out.
+        cache.new_file()?;
+        Ok(cache)
+    }
+
+    /// A file without a name for a worker to write.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn new_file(&self) -> io::Result<File> {
+        let mode = Mode::RUSR | Mode::WUSR;
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        match rustix::fs::open(&self.folder, flags, mode) {
+            Ok(fd) => Ok(fd.into()),
+            // Not every file system knows O_TMPFILE: make a name and take it away again.
+            Err(
+                rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL,
+            ) => {
+                let path = self
+                    .folder
+                    .join(format!("segment-{}", spindle_base::id::new_id()));
+                let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+                let fd = rustix::fs::open(&path, flags, mode)?;
+                std::fs::remove_file(&path)?;
+                Ok(fd.into())
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// The segment, if it is here; counts as a use.
+    #[must_use]
+    pub fn get(&self, key: RenditionKey, piece: Piece) -> Option<Segment> {
+        let mut inner = self.inner.lock();
+        inner.clock += 1;
+        let now = inner.clock;
+        let held = inner.held.get_mut(&(key, piece))?;
+        held.used = now;
+        Some(held.segment.clone())
+    }
+
+    /// Keeps a segment and lets go of the longest unused until the limit holds. Those in use
+    /// elsewhere are passed over: their bytes would stay on the disk all the same.
+    pub fn put(&self, key: RenditionKey, piece: Piece, segment: Segment) {
+        let mut inner = self.inner.lock();
+        inner.clock += 1;
+        let used = inner.clock;
+        inner.total_bytes += segment.len_bytes;
+        if let Some(old) = inner.held.insert((key, piece), Held { segment, used }) {
+            inner.total_bytes -= old.segment.len_bytes;
+        }
+        inner.shrink_to(self.limit_bytes, Some((key, piece)));
+    }
+
+    /// Lets go of the longest unused until at most `bytes` are held.
+    pub fn shrink_to(&self, bytes: u64) {
+        self.inner.lock().shrink_to(bytes, None);
+    }
+
+    /// Bytes held now.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.inner.lock().total_bytes
+    }
+
+    /// Which of the segments `from..to` of a rendition are here.
+    #[must_use]
+    pub fn present(&self, key: RenditionKey, from: usize, to: usize) -> BTreeSet<usize> {
+        let inner = self.inner.lock();
+        (from..to)
+            .filter(|n| inner.held.contains_key(&(key, Some(*n))))
+            .collect()
+    }
+}
+
+impl Inner {
+    fn shrink_to(&mut self, limit_bytes: u64, keep: Option<(RenditionKey, Piece)>) {
+        if self.total_bytes <= limit_bytes {
+            return;
+        }
+        let mut order: Vec<_> = self
+            .held
+            .iter()
+            .filter(|(at, held)| Some(**at) != keep && Arc::strong_count(&held.segment.file) == 1)
+            .map(|(at, held)| (held.used, *at))
+            .collect();
+        order.sort_unstable_by_key(|(used, _)| *used);
+        for (_, at) in order {
+            if self.total_bytes <= limit_bytes {
+                break;
+            }
+            if let Some(held) = self.held.remove(&at) {
+                self.total_bytes -= held.segment.len_bytes;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Boundaries, FileKey, Plan};
+
+    fn key() -> RenditionKey {
+        let file = FileKey {
+            dev: 1,
+            ino: 1,
+            size_bytes: 1,
+            modified_us: 1,
+            changed_us: 1,
+        };
+        let plan = Plan {
+            video: None,
+            audio: None,
+            boundaries: Boundaries::default(),
+            start_us: None,
+        };
+        RenditionKey::new(file, &plan)
+    }
+
+    fn segment(cache: &Cache, content: &[u8]) -> Segment {
+        let file = cache.new_file().unwrap();
+        file.write_all_at(content, 0).unwrap();
+        Segment::new(file, content.len() as u64)
+    }
+
+    #[test]
+    fn the_longest_unused_goes_first_and_what_is_in_use_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open(folder.path(), 30).unwrap();
+        let held = segment(&cache, &[0; 10]);
+        cache.put(key(), Some(0), held.clone());
+        cache.put(key(), Some(1), segment(&cache, &[1; 10]));
+        cache.put(key(), Some(2), segment(&cache, &[2; 10]));
+        assert!(cache.get(key(), Some(1)).is_some());
+        cache.put(key(), Some(3), segment(&cache, &[3; 10]));
+        assert_eq!(
+            cache.present(key(), 0, 9).into_iter().collect::<Vec<_>>(),
+            [0, 1, 3]
+        );
+        assert_eq!(cache.total_bytes(), 30);
+        assert_eq!(held.read().unwrap(), vec![0; 10]);
+        assert_eq!(
+            std::fs::read_dir(folder.path()).unwrap().count(),
+            0,
+            "files have no names"
+        );
+    }
+}

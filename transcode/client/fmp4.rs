@@ -1,0 +1,366 @@
+//! Fragments of ISO base media (ISO/IEC 14496-12, section 8.8), written; the track list of an
+//! init segment, read. Pure: values in, bytes out.
+//!
+//! A segment is one `moof` and one `mdat`. Nothing in it depends on the run that wrote it: the
+//! sequence number is the segment's number, times are times of the presentation.
+
+/// One sample of a fragment, in decode order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// Length in bytes.
+    pub len_bytes: u32,
+    /// Duration in ticks of the track.
+    pub duration: u32,
+    /// Presentation time less decode time, in ticks; may be negative (`trun` version 1).
+    pub composition_offset: i32,
+    /// Whether it needs no other sample.
+    pub sync: bool,
+}
+
+/// The samples of one track in a fragment.
+#[derive(Debug, Clone, Copy)]
+pub struct TrackRun<'a> {
+    /// `track_ID` of the init segment.
+    pub track_id: u32,
+    /// Decode time of the first sample, in ticks.
+    pub decode_time: u64,
+    /// In decode order; their bytes follow each other in the `mdat`.
+    pub samples: &'a [Sample],
+}
+
+impl TrackRun<'_> {
+    fn data_bytes(&self) -> u64 {
+        self.samples.iter().map(|s| u64::from(s.len_bytes)).sum()
+    }
+}
+
+/// `sample_depends_on = 2`: needs no other (section 8.8.3.1).
+const SYNC: u32 = 0x0200_0000;
+/// `sample_depends_on = 1`, `sample_is_non_sync_sample = 1`.
+const NON_SYNC: u32 = 0x0101_0000;
+
+/// The `moof` and the head of the `mdat` of one segment. The bytes of the samples follow: all of
+/// the first run, then all of the second.
+#[must_use]
+pub fn fragment_head(sequence: u32, runs: &[TrackRun<'_>]) -> Vec<u8> {
+    let mut out =
+        Vec::with_capacity(256 + runs.iter().map(|r| r.samples.len() * 16).sum::<usize>());
+    let mut offsets = Vec::with_capacity(runs.len());
+    boxed(&mut out, *b"moof", |out| {
+        boxed(out, *b"mfhd", |out| {
+            u32s(out, &[0, sequence]);
+        });
+        for run in runs {
+            boxed(out, *b"traf", |out| offsets.push(traf(out, run)));
+        }
+    });
+    let payload: u64 = runs.iter().map(TrackRun::data_bytes).sum();
+    let moof = out.len() as u64;
+    let head = match u32::try_from(payload + 8) {
+        Ok(size) => {
+            u32s(&mut out, &[size]);
+            out.extend_from_slice(b"mdat");
+            8
+        }
+        // `size == 1`: a 64-bit size follows the type (section 4.2).
+        Err(_) => {
+            u32s(&mut out, &[1]);
+            out.extend_from_slice(b"mdat");
+            out.extend_from_slice(&(payload + 16).to_be_bytes());
+            16
+        }
+    };
+    let mut at = moof + head;
+    for (place, run) in offsets.into_iter().zip(runs) {
+        // `data_offset` counts from the first byte of the moof (default-base-is-moof).
+        let offset = u32::try_from(at).unwrap_or(u32::MAX);
+        out[place..place + 4].copy_from_slice(&offset.to_be_bytes());
+        at += run.data_bytes();
+    }
+    out
+}
+
+/// Writes the content of a `traf`; returns where its `data_offset` stands.
+fn traf(out: &mut Vec<u8>, run: &TrackRun<'_>) -> usize {
+    boxed(out, *b"tfhd", |out| {
+        // default-base-is-moof (0x020000).
+        u32s(out, &[0x0002_0000, run.track_id]);
+    });
+    boxed(out, *b"tfdt", |out| {
+        u32s(out, &[0x0100_0000]);
+        out.extend_from_slice(&run.decode_time.to_be_bytes());
+    });
+    let plain = run
+        .samples
+        .iter()
+        .all(|s| s.sync && s.composition_offset == 0);
+    let mut place = 0;
+    boxed(out, *b"trun", |out| {
+        // data-offset, duration, size, flags; composition offsets where there are any.
+        let flags = 0x0100_0001 | 0x100 | 0x200 | 0x400 | if plain { 0 } else { 0x800 };
+        let count = u32::try_from(run.samples.len()).unwrap_or(u32::MAX);
+        u32s(out, &[flags, count]);
+        place = out.len();
+        u32s(out, &[0]);
+        for sample in run.samples {
+            let flags = if sample.sync { SYNC } else { NON_SYNC };
+            u32s(out, &[sample.duration, sample.len_bytes, flags]);
+            if !plain {
+                out.extend_from_slice(&sample.composition_offset.to_be_bytes());
+            }
+        }
+    });
+    place
+}
+
+fn boxed(out: &mut Vec<u8>, name: [u8; 4], content: impl FnOnce(&mut Vec<u8>)) {
+    let at = out.len();
+    u32s(out, &[0]);
+    out.extend_from_slice(&name);
+    content(out);
+    let size = u32::try_from(out.len() - at).unwrap_or(u32::MAX);
+    out[at..at + 4].copy_from_slice(&size.to_be_bytes());
+}
+
+fn u32s(out: &mut Vec<u8>, values: &[u32]) {
+    for value in values {
+        out.extend_from_slice(&value.to_be_bytes());
+    }
+}
+
+/// Decode times made from presentation times: the k-th sample in decode order gets the k-th
+/// smallest presentation time of its segment.
+///
+/// So decode times rise strictly, the first is the presentation time of the first picture, and
+/// they do not depend on what a demuxer guessed. `next` is the smallest presentation time after
+/// the segment, which ends the last duration; without one `last_duration` is taken.
+///
+/// Presentation times that are doubled (broken files) are pushed one tick apart.
+#[must_use]
+pub fn decode_times(presentation: &[i64], next: Option<i64>, last_duration: i64) -> Vec<Timed> {
+    let mut sorted = presentation.to_vec();
+    sorted.sort_unstable();
+    for i in 1..sorted.len() {
+        if sorted[i] <= sorted[i - 1] {
+            sorted[i] = sorted[i - 1] + 1;
+        }
+    }
+    let end = match (next, sorted.last()) {
+        (Some(next), Some(last)) if next > *last => next,
+        (_, Some(last)) => last + last_duration.max(1),
+        (_, None) => return Vec::new(),
+    };
+    (0..sorted.len())
+        .map(|i| {
+            let until = sorted.get(i + 1).copied().unwrap_or(end);
+            Timed {
+                decode_time: sorted[i],
+                duration: u32::try_from(until - sorted[i]).unwrap_or(u32::MAX),
+                composition_offset: i32::try_from(presentation[i] - sorted[i]).unwrap_or(0),
+            }
+        })
+        .collect()
+}
+
+/// When a sample is decoded and shown, in ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timed {
+    /// Decode time.
+    pub decode_time: i64,
+    /// Time until the next sample is decoded.
+    pub duration: u32,
+    /// Presentation time less decode time.
+    pub composition_offset: i32,
+}
+
+/// A track of an init segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Track {
+    /// `track_ID` (section 8.3.2).
+    pub id: u32,
+    /// Ticks a second (`mdhd`, section 8.4.2).
+    pub timescale: u32,
+}
+
+/// Reads the tracks of an init segment, in order. `None` if it holds no whole `moov`.
+#[must_use]
+pub fn tracks(init: &[u8]) -> Option<Vec<Track>> {
+    let moov = child(init, *b"moov")?;
+    let mut out = Vec::new();
+    for (name, body) in Boxes(moov) {
+        if name == *b"trak" {
+            let tkhd = child(body, *b"tkhd")?;
+            let mdhd = child(child(body, *b"mdia")?, *b"mdhd")?;
+            // Both begin with version and flags, then two times of 4 or 8 bytes.
+            let after_times = |b: &[u8]| if b.first() == Some(&1) { 20 } else { 12 };
+            out.push(Track {
+                id: be32(tkhd, after_times(tkhd))?,
+                timescale: be32(mdhd, after_times(mdhd))?,
+            });
+        }
+    }
+    (!out.is_empty()).then_some(out)
+}
+
+fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn child(bytes: &[u8], name: [u8; 4]) -> Option<&[u8]> {
+    Boxes(bytes).find(|(n, _)| *n == name).map(|(_, body)| body)
+}
+
+struct Boxes<'a>(&'a [u8]);
+
+impl<'a> Iterator for Boxes<'a> {
+    type Item = ([u8; 4], &'a [u8]);
+    fn next(&mut self) -> Option<Self::Item> {
+        let size = be32(self.0, 0)? as usize;
+        let name = *self.0.get(4..)?.first_chunk()?;
+        let body = self.0.get(8..size)?;
+        self.0 = &self.0[size..];
+        Some((name, body))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fragment_of_two_tracks_has_these_very_bytes() {
+        let video = [
+            Sample {
+                len_bytes: 3,
+                duration: 512,
+                composition_offset: 0,
+                sync: true,
+            },
+            Sample {
+                len_bytes: 2,
+                duration: 512,
+                composition_offset: -512,
+                sync: false,
+            },
+        ];
+        let audio = [Sample {
+            len_bytes: 4,
+            duration: 1024,
+            composition_offset: 0,
+            sync: true,
+        }];
+        let head = fragment_head(
+            7,
+            &[
+                TrackRun {
+                    track_id: 1,
+                    decode_time: 0x1_0000_0000,
+                    samples: &video,
+                },
+                TrackRun {
+                    track_id: 2,
+                    decode_time: 48_000,
+                    samples: &audio,
+                },
+            ],
+        );
+        let expected: &[&[u8]] = &[
+            &[0, 0, 0, 212],
+            b"moof",
+            &[0, 0, 0, 16],
+            b"mfhd",
+            &[0, 0, 0, 0],
+            &[0, 0, 0, 7],
+            &[0, 0, 0, 96],
+            b"traf",
+            &[0, 0, 0, 16],
+            b"tfhd",
+            &[0, 2, 0, 0],
+            &[0, 0, 0, 1],
+            &[0, 0, 0, 20],
+            b"tfdt",
+            &[1, 0, 0, 0],
+            &[0, 0, 0, 1, 0, 0, 0, 0],
+            &[0, 0, 0, 52],
+            b"trun",
+            &[1, 0, 0x0f, 1],
+            &[0, 0, 0, 2],
+            &[0, 0, 0, 220],
+            &[0, 0, 2, 0],
+            &[0, 0, 0, 3],
+            &[2, 0, 0, 0],
+            &[0, 0, 0, 0],
+            &[0, 0, 2, 0],
+            &[0, 0, 0, 2],
+            &[1, 1, 0, 0],
+            &[0xff, 0xff, 0xfe, 0],
+            &[0, 0, 0, 92],
+            b"traf",
+        ];
+        let expected = expected.concat();
+        // The second traf: 8 + 16 + 20 + 8 + 12 + 12.
+        let mut expected = expected;
+        let at = expected.len() - 8;
+        expected.truncate(at);
+        expected.extend_from_slice(&[0, 0, 0, 76]);
+        expected.extend_from_slice(b"traf");
+        for part in [
+            &[0, 0, 0, 16][..],
+            b"tfhd",
+            &[0, 2, 0, 0],
+            &[0, 0, 0, 2],
+            &[0, 0, 0, 20],
+            b"tfdt",
+            &[1, 0, 0, 0],
+            &[0, 0, 0, 0, 0, 0, 0xbb, 0x80],
+            &[0, 0, 0, 32],
+            b"trun",
+            &[1, 0, 7, 1],
+            &[0, 0, 0, 1],
+            &[0, 0, 0, 0],
+            &[0, 0, 4, 0],
+            &[0, 0, 0, 4],
+            &[2, 0, 0, 0],
+        ] {
+            expected.extend_from_slice(part);
+        }
+        let moof = u32::try_from(expected.len()).unwrap();
+        expected[..4].copy_from_slice(&moof.to_be_bytes());
+        expected.extend_from_slice(&[0, 0, 0, 17]);
+        expected.extend_from_slice(b"mdat");
+        // Offsets: moof + 8 for the video, three and two bytes later the audio.
+        let video_at = 8 + 16 + 8 + 16 + 20 + 16;
+        expected[video_at..video_at + 4].copy_from_slice(&(moof + 8).to_be_bytes());
+        let audio_at = usize::try_from(moof).unwrap() - 16;
+        expected[audio_at..audio_at + 4].copy_from_slice(&(moof + 13).to_be_bytes());
+        assert_eq!(head, expected);
+    }
+
+    #[test]
+    fn decode_times_are_the_sorted_presentation_times() {
+        // I P B B of a stream at 40 ticks a picture that starts at 1000.
+        let times = decode_times(&[1000, 1120, 1040, 1080], Some(1160), 40);
+        let decode: Vec<_> = times.iter().map(|t| t.decode_time).collect();
+        assert_eq!(decode, [1000, 1040, 1080, 1120]);
+        let offsets: Vec<_> = times.iter().map(|t| t.composition_offset).collect();
+        assert_eq!(offsets, [0, 80, -40, -40]);
+        assert_eq!(times.iter().map(|t| t.duration).sum::<u32>(), 160);
+    }
+
+    #[test]
+    fn doubled_times_are_pushed_apart_and_the_end_needs_no_successor() {
+        let times = decode_times(&[0, 0, 10], None, 10);
+        assert_eq!(
+            times.iter().map(|t| t.decode_time).collect::<Vec<_>>(),
+            [0, 1, 10]
+        );
+        assert_eq!(times[2].duration, 10);
+        assert!(decode_times(&[], Some(5), 1).is_empty());
+    }
+
+    #[test]
+    fn tracks_of_a_truncated_init_are_none() {
+        assert_eq!(tracks(b"\0\0\0\x10moov\0\0\0\x64trak"), None);
+        assert_eq!(tracks(&[]), None);
+    }
+}

@@ -1,0 +1,125 @@
+//! Starting workers before they are needed, and counting those that work.
+
+use std::sync::Arc;
+
+use spindle_base::shutdown::Shutdown;
+use spindle_base::sync::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+
+use crate::error::TranscodeError;
+use crate::process::{Spawner, Worker};
+
+/// Jobs of one answer that run at once; others wait their turn. They come from scans and pages,
+/// which must not take the processor from those who watch.
+const JOBS: usize = 2;
+
+/// One idle worker in advance: a start costs 60 to 130 ms, which is more than the first segment
+/// of a remux.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    spawner: Spawner,
+    // Rank 50: taken alone.
+    spare: Mutex<Spare, 50>,
+    slots: Arc<Semaphore>,
+    jobs: Semaphore,
+    max_workers: usize,
+    shutdown: Shutdown,
+}
+
+#[derive(Debug, Default)]
+struct Spare {
+    worker: Option<Worker>,
+    coming: bool,
+}
+
+impl Pool {
+    pub(crate) fn new(spawner: Spawner, max_workers: usize, shutdown: Shutdown) -> Self {
+        Self {
+            spawner,
+            spare: Mutex::default(),
+            slots: Arc::new(Semaphore::new(max_workers)),
+            jobs: Semaphore::new(JOBS),
+            max_workers,
+            shutdown,
+        }
+    }
+
+    /// The right to run one segmenter, if one is left.
+    pub(crate) fn slot(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.slots).try_acquire_owned().ok()
+    }
+
+    /// The turn of a job of one answer.
+    pub(crate) async fn job_permit(&self) -> Result<SemaphorePermit<'_>, TranscodeError> {
+        self.jobs
+            .acquire()
+            .await
+            .map_err(|_| TranscodeError::Stopping)
+    }
+
+    pub(crate) fn has_slot(&self) -> bool {
+        self.slots.available_permits() > 0
+    }
+
+    pub(crate) fn max_workers(&self) -> usize {
+        self.max_workers
+    }
+
+    pub(crate) fn shutdown(&self) -> &Shutdown {
+        &self.shutdown
+    }
+
+    /// A worker that has done nothing yet: the spare, or a new one.
+    pub(crate) async fn take(self: &Arc<Self>) -> Result<Worker, TranscodeError> {
+        if self.shutdown.is_requested() {
+            return Err(TranscodeError::Stopping);
+        }
+        let spare = self.spare.lock().worker.take();
+        // A spare that died in the meantime is no spare.
+        let spare = spare.and_then(|mut worker| worker.is_quiet().then_some(worker));
+        let worker = match spare {
+            Some(worker) => worker,
+            None => self.spawner.worker().await?,
+        };
+        self.refill();
+        Ok(worker)
+    }
+
+    /// A worker that is not to be replaced by another spare: for the long-lived prober.
+    pub(crate) async fn fresh(&self) -> Result<Worker, TranscodeError> {
+        self.spawner.worker().await
+    }
+
+    /// Keeps a worker as the spare if there is none.
+    pub(crate) fn keep(&self, worker: Worker) {
+        let mut spare = self.spare.lock();
+        if spare.worker.is_none() && !self.shutdown.is_requested() {
+            spare.worker = Some(worker);
+        }
+    }
+
+    /// Ends the spare.
+    pub(crate) fn close(&self) {
+        let spare = self.spare.lock().worker.take();
+        drop(spare);
+    }
+
+    fn refill(self: &Arc<Self>) {
+        {
+            let mut spare = self.spare.lock();
+            if spare.worker.is_some() || spare.coming {
+                return;
+            }
+            spare.coming = true;
+        }
+        let pool = Arc::clone(self);
+        self.shutdown.spawn("transcode spare", async move {
+            let made = pool.spawner.worker().await;
+            pool.spare.lock().coming = false;
+            match made {
+                Ok(worker) => pool.keep(worker),
+                Err(error) => tracing::warn!(%error, "unable to start a spare worker"),
+            }
+        });
+    }
+}
