@@ -200,16 +200,20 @@ pub enum Hdr {
     /// PQ with static metadata.
     Hdr10,
     /// HDR10 with dynamic metadata (SMPTE ST 2094-40).
+    #[serde(alias = "hdr10plus", alias = "hdr10+")]
     Hdr10Plus,
     /// Hybrid log-gamma.
     Hlg,
     /// Dolby Vision without a base that others can show (profile 5).
     Dv5,
     /// Profile 8.1, 10.1: base is HDR10.
+    #[serde(alias = "dv8", alias = "dv81", alias = "dv8.1")]
     DvHdr10,
     /// Profile 8.4: base is HLG.
+    #[serde(alias = "dv84", alias = "dv8.4")]
     DvHlg,
     /// Profile 8.2, 9: base is SDR.
+    #[serde(alias = "dv82", alias = "dv8.2")]
     DvSdr,
     /// Profile 7 with an enhancement layer, base HDR10.
     Dv7,

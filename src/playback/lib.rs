@@ -1,1 +1,21 @@
-//! (empty)
+//! Which way a film reaches a client: as it is, repacked, or re-encoded, and why.
+//!
+//! Values in, values out: a profile, a file's description and a choice give a [`Decision`]. The
+//! rules are evaluated once; what delivers the film carries the decision out and never decides
+//! again. No file access, no clock, no HTTP.
+
+pub mod choose;
+pub mod client;
+pub mod decide;
+mod names;
+pub mod profiles;
+pub mod reason;
+
+pub use choose::{Choice, SubtitleChoice};
+pub use client::{ClientProfile, ProfileError};
+pub use decide::{
+    Action, Decision, Delivery, Method, Protocol, Rule, RuleVerdict, SubtitleVerdict, TrackVerdict,
+    decide,
+};
+pub use profiles::{builtin, builtin_for_user_agent, builtin_names};
+pub use reason::Reason;
