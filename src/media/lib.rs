@@ -4,4 +4,8 @@
 pub mod guard;
 pub mod info;
 pub mod keyframes;
+pub mod language;
+pub mod m3u8;
 pub mod probe;
+pub mod segments;
+pub mod subtitle;
