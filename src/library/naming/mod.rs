@@ -5,7 +5,22 @@
 
 use serde::Serialize;
 
+mod dates;
+mod editions;
+mod episodes;
+mod extras;
+mod folders;
 pub mod group;
+mod movies;
+mod music;
+mod numbering;
+mod numbers;
+mod parts;
+mod scan;
+mod subtitles;
+mod titles;
+mod tokens;
+mod vocabulary;
 
 /// What the library that holds the path is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -119,26 +134,140 @@ pub struct Identity {
     /// Track number on its disc.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub track: Option<u32>,
+    /// Country that tells two series of one title apart (`US`, `GB`), ISO 3166-1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub country: Option<String>,
     /// Id in the name, `tmdb:901`, `imdb:tt0000901`, `tvdb:12`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
 }
 
-/// What `path` says, in a library of kind `hint`. Folders above the file are read too.
+/// The kind of thing that a path is taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A film's file or folder.
+    Movie,
+    /// An episode's file or folder.
+    Episode,
+    /// The folder of a season.
+    SeasonFolder,
+    /// The folder of a series.
+    SeriesFolder,
+    /// A subtitle, or another file beside a film.
+    Subtitle,
+    /// A track of an album.
+    Track,
+    /// The folder of a disc.
+    DiscFolder,
+    /// A chapter of an audiobook.
+    Audiobook,
+    /// A picture.
+    Photo,
+}
+
+impl Kind {
+    /// The kind that a path has in a library, by its extension and its forms.
+    pub fn of(path: &str, hint: Hint) -> Kind {
+        let place = folders::place(path);
+        let (_, ext) = vocabulary::split_extension(place.name);
+        if is_side_file(&ext) {
+            return Kind::Subtitle;
+        }
+        if is_audio(&ext) && !matches!(hint, Hint::Movie | Hint::Tv) || hint == Hint::Music {
+            let book = ext == "m4b" || place.folders.iter().any(|folder| tokens::key(folder) == "audiobooks");
+            let disc = ext.is_empty() && parts::disc_folder(place.name).is_some();
+            return if book { Kind::Audiobook } else if disc { Kind::DiscFolder } else { Kind::Track };
+        }
+        if hint == Hint::Photo || hint == Hint::Mixed && is_picture(&ext) {
+            return Kind::Photo;
+        }
+        let season = ext.is_empty() && folders::season(place.name, place.folders.first().copied()).is_some();
+        match hint {
+            Hint::Movie => Kind::Movie,
+            Hint::Tv if season => Kind::SeasonFolder,
+            Hint::Tv => Kind::Episode,
+            _ if season => Kind::SeasonFolder,
+            _ if episodes::looks_like_one(&place) => Kind::Episode,
+            _ => Kind::Movie,
+        }
+    }
+}
+
+fn is_audio(ext: &str) -> bool {
+    matches!(
+        ext,
+        "mp3" | "flac" | "ogg" | "oga" | "opus" | "m4a" | "m4b" | "m4p" | "aac" | "wav" | "wma" | "aif" | "aiff" | "alac" | "ape" | "wv" | "mpc" | "dsf" | "mka" | "mp2"
+    )
+}
+
+fn is_side_file(ext: &str) -> bool {
+    matches!(ext, "srt" | "ass" | "ssa" | "vtt" | "sub" | "idx" | "sup" | "smi" | "sbv" | "ttml")
+}
+
+fn is_picture(ext: &str) -> bool {
+    matches!(ext, "jpg" | "jpeg" | "png" | "gif" | "webp" | "heic" | "tif" | "tiff" | "bmp")
+}
+
+/// What `path` says, in a library of kind `hint`. Folders above the file are read too, the six
+/// nearest; give the path from the library's folder down, so that folders above it say nothing.
 pub fn identify(path: &str, hint: Hint) -> Identity {
-    let _ = (path, hint);
-    Identity::default()
+    identify_as(path, Kind::of(path, hint))
+}
+
+/// What `path` says when it is known to be of one kind.
+pub fn identify_as(path: &str, kind: Kind) -> Identity {
+    let place = folders::place(path);
+    match kind {
+        Kind::Movie => movies::identify(&place),
+        Kind::Episode => episodes::identify(&place),
+        Kind::SeasonFolder => episodes::season_folder(&place),
+        Kind::SeriesFolder => episodes::series_folder(&place),
+        Kind::Subtitle => subtitles::identify(path),
+        Kind::Track => music::identify(&place),
+        Kind::DiscFolder => music::disc_folder(&place),
+        Kind::Audiobook => music::audiobook(&place),
+        Kind::Photo => photo(&place),
+    }
+}
+
+/// What a side file says whose film is known: `film` is the film's file name without extension.
+/// `None` when the side file is not named for it.
+pub fn identify_beside(file_name: &str, film: &str) -> Option<Identity> {
+    subtitles::beside(file_name, film)
+}
+
+/// A picture: its name, and the day when the name has one.
+fn photo(place: &folders::Place<'_>) -> Identity {
+    let (stem, _) = vocabulary::split_extension(place.name);
+    let day = dates::days(&tokens::Name::new(stem)).into_iter().next().map(|day| day.iso);
+    let album = place.folders.first().map(|folder| (*folder).to_owned());
+    Identity { title: (!stem.is_empty()).then(|| stem.to_owned()), date: day, album, ..Identity::default() }
 }
 
 /// One line of `spindle identify`: the path, a tab, the identity as JSON. `kind` is one of
 /// [`KIND_WORDS`]; `None` or an unknown word lets the name decide.
 pub fn identify_line(path: &str, kind: Option<&str>) -> String {
-    let _ = kind;
-    format!("{path}\t{{}}")
+    let identity = match kind.unwrap_or("") {
+        "movie" | "video" => identify_as(path, Kind::Movie),
+        "episode" | "episode_folder" => identify_as(path, Kind::Episode),
+        "season_folder" => identify_as(path, Kind::SeasonFolder),
+        "series_folder" => identify_as(path, Kind::SeriesFolder),
+        "subtitle" => identify_as(path, Kind::Subtitle),
+        "track" => identify_as(path, Kind::Track),
+        "disc_folder" => identify_as(path, Kind::DiscFolder),
+        "audiobook" => identify_as(path, Kind::Audiobook),
+        "movies" => identify(path, Hint::Movie),
+        "tv" => identify(path, Hint::Tv),
+        "music" => identify(path, Hint::Music),
+        "photo" => identify(path, Hint::Photo),
+        _ => identify(path, Hint::Mixed),
+    };
+    let json = serde_json::to_string(&identity).unwrap_or_else(|_| "{}".to_owned());
+    format!("{path}\t{json}")
 }
 
 /// The words that [`identify_line`] takes as a kind.
 pub const KIND_WORDS: &[&str] = &[
-    "movie", "episode", "season_folder", "series_folder", "episode_folder", "video", "subtitle", "track",
-    "disc_folder", "audiobook", "movies", "tv", "music", "photo", "mixed",
+    "movie", "episode", "season_folder", "series_folder", "episode_folder", "video", "subtitle", "track", "disc_folder", "audiobook", "movies", "tv",
+    "music", "photo", "mixed",
 ];

@@ -1,0 +1,686 @@
+//! Episodes: which numbering in a name counts, the series' title before it, and what the folders
+//! above add.
+
+use super::dates;
+use super::extras;
+use super::folders::{self, Place};
+use super::movies;
+use super::numbering::{self, Numbering};
+use super::scan::{self, Scan};
+use super::titles;
+use super::tokens::{self, Name};
+use super::vocabulary::{self, Word};
+use super::Identity;
+
+/// How sure a reading's numbering is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+enum Sure {
+    /// No number.
+    #[default]
+    Nothing,
+    /// A number that may be one.
+    Bare,
+    /// `E05`, a day.
+    Marked,
+    /// Season and episode.
+    Full,
+}
+
+/// What one name says.
+#[derive(Debug, Default)]
+struct Reading {
+    identity: Identity,
+    sure: Sure,
+    /// The title stood behind the number and may be the episode's.
+    title_behind: bool,
+    /// Names of fansub releases count through all seasons.
+    anime: bool,
+    /// The title is followed by release words, so that it is the name of a release.
+    released: bool,
+    /// Digits of a bare number that may hold season and episode.
+    hundreds: Option<(u32, usize)>,
+}
+
+/// What stands around the numbering decides how a bare number is read.
+struct Around<'a> {
+    /// Season by the folders above.
+    season: Option<u32>,
+    /// Key of the series' folder.
+    series: Option<&'a str>,
+}
+
+/// A number without any mark, with its rank among others.
+struct Bare {
+    from: usize,
+    to: usize,
+    first: u32,
+    last: u32,
+    digits: usize,
+    dashed: bool,
+    rank: u8,
+}
+
+/// Digits of a token that may be an episode: also `09v2`, `13完`, `234 END`.
+fn numberish(name: &Name, token: usize) -> Option<(u32, usize)> {
+    let low = name.low(token);
+    let digits = low.bytes().take_while(u8::is_ascii_digit).count();
+    let rest = &low[digits..];
+    let version = rest.strip_prefix('v').is_some_and(|v| v.len() == 1 && v.bytes().all(|b| b.is_ascii_digit()));
+    let fits = (1..=5).contains(&digits) && (rest.is_empty() || version || matches!(rest, "完" | "end" | "fin"));
+    fits.then(|| low[..digits].parse().ok().map(|value| (value, digits)))?
+}
+
+fn ends_range(gap: &str) -> bool {
+    matches!(gap, "-" | "~" | " ~ " | ".&." | " & " | "～")
+}
+
+/// Best bare number among the tokens before the release words.
+fn bare(scan: &Scan) -> Option<Bare> {
+    let name = &scan.name;
+    let strong = scan.next_strong(scan.first).unwrap_or(scan.count());
+    let mut best: Option<Bare> = None;
+    let mut token = if scan.grouped && scan.first + 1 < scan.count() { 0 } else { scan.first };
+    while token < scan.count() {
+        let at = token;
+        token += 1;
+        let Some((first, digits)) = numberish(name, at) else { continue };
+        let dashed = name.dashed(at);
+        let resolution = scan.words[at] != Word::Plain;
+        let year = dates::year(name, at).is_some();
+        if resolution || scan.in_day(at) || year && !dashed {
+            continue;
+        }
+        let mut to = at + 1;
+        let mut last = first;
+        // A fraction counts a special between two episodes.
+        if name.gap(to) == "." && name.number(to).is_some_and(|(_, digits)| digits == 1) && (name.gap(to + 1).len() > 1 || to + 1 == scan.count()) && dashed {
+            to += 1;
+        }
+        let dash_range = |to: usize| !dashed && name.gap(to) == " - " && numberish(name, to).is_some() && (scan.boundary(to + 1) || name.gap(to + 1).contains(['[', '(']));
+        while let Some((value, len)) = numberish(name, to)
+            && (ends_range(name.gap(to)) || dash_range(to))
+            && value > last
+            && len <= 4
+            && (at > 0 || dashed || len > 1)
+        {
+            last = value;
+            to += 1;
+        }
+        let ended = to >= scan.count() || scan.strong(to) || name.gap(to).contains(['[', '(', ']']) || matches!(scan.words[to], Word::Language | Word::Weak | Word::Tag);
+        let group = name.group_of(at);
+        let lone = group.is_some() && name.tokens.get(to).is_none_or(|next| next.group != name.tokens[at].group) && (at == 0 || name.tokens[at - 1].group != name.tokens[at].group);
+        let rank = match group {
+            Some(group) if group.open == '[' && (lone || name.low(to) == "end") && at > 0 => 60,
+            Some(group) if group.open == '(' && lone && last > first => 55,
+            Some(_) if lone && at > scan.first => 10,
+            Some(_) => continue,
+            None if at > strong => if to == scan.count() && digits == 3 { 5 } else { continue },
+            None if dashed && (ended || name.dashed(to)) => 70,
+            None if at == scan.first && name.dashed(to) => 50,
+            None if at == scan.first && to == scan.count() => 50,
+            None if dashed => 45,
+            None if ended && at > scan.first => 40,
+            None if at == scan.first && digits <= 3 => 20,
+            None if at == scan.first && digits == 4 && !year => 20,
+            None if digits == 3 || digits == 2 && name.low(at).starts_with('0') || last > first => 25,
+            None => continue,
+        };
+        // Two numbers of one season side by side are two episodes.
+        if let Some(found) = &mut best
+            && found.to == at
+            && found.digits == 3
+            && digits == 3
+            && first == found.first + 1
+        {
+            (found.last, found.to) = (first, to);
+            token = to;
+            continue;
+        }
+        let better = best.as_ref().is_none_or(|found| rank > found.rank || rank == found.rank && rank < 45);
+        if better {
+            best = Some(Bare { from: at, to, first, last, digits, dashed, rank });
+        }
+        token = to;
+    }
+    best
+}
+
+fn is_anime(scan: &Scan) -> bool {
+    scan.grouped
+        || (0..scan.count()).any(|token| {
+            let low = scan.name.low(token);
+            matches!(low, "vostfr" | "fansub" | "subsplease") || low.len() == 8 && scan.strong(token) && low.bytes().all(|b| b.is_ascii_hexdigit())
+        })
+}
+
+/// The fansub words for what is outside a season's count.
+fn special(scan: &Scan) -> Option<(usize, bool)> {
+    (scan.first + 1..scan.count()).find_map(|token| {
+        let low = scan.name.low(token).trim_end_matches(|c: char| c.is_ascii_digit());
+        match low {
+            "ncop" | "nced" => Some((token, true)),
+            "ova" | "oad" | "ovd" | "oav" if scan.name.upper(token) => Some((token, true)),
+            "ona" if scan.name.upper(token) => Some((token, false)),
+            "special" if scan.name.dashed(token) && scan.name.gap(token + 1).contains('[') => Some((token, true)),
+            _ => None,
+        }
+    })
+}
+
+/// Everything a name says of an episode, `around` it known.
+fn read(stem: &str, around: &Around<'_>) -> Reading {
+    let mut scan = Scan::new(stem);
+    let mut reading = Reading { anime: is_anime(&scan), ..Reading::default() };
+    reading.identity.provider_id = scan::provider_id(&scan.name);
+    if scan.count() == 0 {
+        return reading;
+    }
+    // Broadcast recordings start with the day as six digits.
+    let recorded = scan.name.number(scan.first).is_some_and(|(_, digits)| digits == 6) && scan.count() > scan.first + 1 && scan.name.gap(scan.first + 1) == " ";
+    if recorded {
+        (scan.first, scan.from) = (scan.first + 1, scan.byte(scan.first + 1));
+    }
+    reading.released = scan.next_strong(scan.first).is_some();
+    let full = numbering::season_and_episode(&scan.name);
+    let season = numbering::season(&scan.name);
+    let marked = numbering::episode(&scan.name);
+    let day = scan.days.first().cloned();
+    let mut hits: Vec<(usize, usize)> = Vec::new();
+    let identity = &mut reading.identity;
+    if let Some(found) = &season {
+        identity.season = found.season;
+        hits.push((found.start, found.end));
+    }
+    if let Some(day) = &day {
+        identity.date = Some(day.iso.clone());
+        reading.sure = Sure::Marked;
+        let end = scan.name.tokens[day.to - 1].end;
+        hits.push((scan.byte(day.from), end));
+    }
+    match (full, marked) {
+        (Some(found), _) => {
+            identity.season = found.season;
+            set_episodes(identity, &found);
+            reading.sure = Sure::Full;
+            hits.push((found.start, found.end));
+            hits.extend(absolute(&scan, &found, identity));
+        }
+        (None, Some(found)) => {
+            identity.season = found.season.or(identity.season).or(recorded.then_some(1));
+            set_episodes(identity, &found);
+            reading.sure = if found.season.is_some() { Sure::Full } else { Sure::Marked };
+            hits.push((found.start, found.end));
+            if identity.season.is_none() && (reading.anime || scan.name.text[found.start..].starts_with(['E', 'e', 'N', '第'])) {
+                (identity.absolute, identity.abs_last) = (identity.ep_first, identity.ep_last);
+            }
+        }
+        (None, None) => {
+            if let Some(found) = bare(&scan).filter(|found| day.is_none() || found.rank >= 25 && found.digits == 3 && found.from < day.as_ref().map_or(0, |day| day.from)) {
+                hits.push((scan.byte(found.from), scan.name.tokens[found.to - 1].end));
+                reading.sure = reading.sure.max(Sure::Bare);
+                number(&scan, &found, around, &mut reading);
+            } else if day.is_none() {
+                hits.extend(mini_series(&scan, &mut reading));
+            }
+        }
+    }
+    if let Some((token, outside)) = special(&scan).filter(|_| reading.anime) {
+        let number = reading.identity.ep_first;
+        if outside && reading.identity.season.is_none() {
+            reading.identity.season = Some(0);
+            if number.is_some() {
+                (reading.identity.absolute, reading.identity.abs_last) = (number, reading.identity.ep_last);
+            }
+        }
+        hits.push((scan.byte(token), scan.name.tokens[token].end));
+    }
+    divide(&scan, &mut hits, &mut reading);
+    reading
+}
+
+fn set_episodes(identity: &mut Identity, found: &Numbering) {
+    identity.ep_first = found.episodes.map(|(first, _)| first);
+    identity.ep_last = found.episodes.map(|(_, last)| last);
+}
+
+/// A film in parts, shown as a series: the parts are its episodes.
+fn mini_series(scan: &Scan, reading: &mut Reading) -> Option<(usize, usize)> {
+    let part = scan.parts.iter().find(|part| part.from > scan.first && !part.carrier && scan.name.low(part.from).starts_with("part"))?;
+    let identity = &mut reading.identity;
+    identity.season = identity.season.or(Some(1));
+    (identity.ep_first, identity.ep_last) = (Some(part.number), Some(part.number));
+    reading.sure = Sure::Bare;
+    Some((scan.byte(part.from), scan.name.tokens[part.to - 1].end))
+}
+
+/// Reads a bare number as an episode, or as season and episode.
+fn number(scan: &Scan, found: &Bare, around: &Around<'_>, reading: &mut Reading) {
+    let identity = &mut reading.identity;
+    let own = identity.season;
+    let (mut first, mut last) = (found.first, found.last);
+    let zero = scan.name.low(found.from).starts_with('0');
+    let version = scan.name.low(found.from).contains('v');
+    let series_folder = around.series.is_some() && !reading.released && {
+        let title = titles::between(&scan.name, scan.from, scan.byte(found.from));
+        title.is_some_and(|title| Some(tokens::key(&title).as_str()) == around.series)
+    };
+    let counted = reading.anime || version || found.dashed || found.rank == 60 || series_folder;
+    let split = match found.digits {
+        3 => !zero && !counted && found.first % 100 > 0 && found.last / 100 == found.first / 100,
+        4 => found.last == found.first && found.first % 100 > 0 && (zero || !counted),
+        5 => !counted && found.first % 100 == found.first / 100 % 100 + 1,
+        _ => false,
+    };
+    match own.or(around.season) {
+        Some(season) => {
+            if split && first / 100 == season {
+                (first, last) = (first % 100, last % 100);
+            }
+        }
+        None if split && found.digits == 5 => {
+            identity.season = Some(first / 10_000);
+            (first, last) = (first / 100 % 100, first % 100);
+        }
+        None if split => {
+            identity.season = Some(first / 100);
+            (first, last) = (first % 100, last % 100);
+            reading.hundreds = Some((found.first, found.digits));
+        }
+        None => {
+            identity.absolute = Some(first);
+            identity.abs_last = Some(last);
+        }
+    }
+    identity.ep_first = Some(first);
+    identity.ep_last = Some(last);
+}
+
+/// An absolute number beside season and episode, before or behind; its byte range.
+fn absolute(scan: &Scan, found: &Numbering, identity: &mut Identity) -> Option<(usize, usize)> {
+    let name = &scan.name;
+    let (first, last) = found.episodes?;
+    let width = last.saturating_sub(first);
+    let behind = name.token_at(found.end);
+    let range = |token: usize| {
+        let (start, digits) = numberish(name, token)?;
+        let mut end = start;
+        let mut to = token + 1;
+        while name.gap(to) == "-"
+            && let Some((value, _)) = numberish(name, to)
+            && value > end
+        {
+            end = value;
+            to += 1;
+        }
+        (!scan.in_day(token)).then_some((start, end, digits, to))
+    };
+    if let Some((start, end, digits, to)) = range(behind)
+        && end - start == width
+        && !matches!(start, 480 | 540 | 576 | 720)
+        && (digits == 3 && (width > 0 || name.low(behind).starts_with('0') || name.gap(behind).contains('[')) || digits == 4 && name.gap(behind).contains('[') && dates::year(name, behind).is_none() && name.alone_in_group(behind))
+    {
+        (identity.absolute, identity.abs_last) = (Some(start), Some(end));
+        return Some((name.tokens[behind].start, name.tokens[to - 1].end));
+    }
+    let start_token = name.token_at(found.start);
+    let before = start_token.checked_sub(1).filter(|before| *before > 0)?;
+    let (end, digits) = numberish(name, before)?;
+    if width > 0
+        && name.gap(before) == "-"
+        && let Some((start, _)) = numberish(name, before - 1)
+        && end.checked_sub(start) == Some(width)
+    {
+        (identity.absolute, identity.abs_last) = (Some(start), Some(end));
+        return Some((name.tokens[before - 1].start, name.tokens[before].end));
+    }
+    let marked = name.dashed(before) && (name.dashed(start_token) || name.gap(start_token).contains('(')) || scan.grouped && digits == 3 && name.gap(start_token) == " ";
+    if width == 0 && marked && name.number(before).is_some() && digits <= 3 {
+        (identity.absolute, identity.abs_last) = (Some(end), Some(end));
+        return Some((name.tokens[before].start, name.tokens[before].end));
+    }
+    None
+}
+
+/// Cuts the name into series title, numbering and episode title.
+fn divide(scan: &Scan, hits: &mut [(usize, usize)], reading: &mut Reading) {
+    hits.sort_unstable();
+    let name = &scan.name;
+    let identity = &mut reading.identity;
+    let start = hits.iter().map(|hit| hit.0).find(|start| *start >= scan.from).unwrap_or(name.text.len());
+    let mark = name.tokens.partition_point(|token| token.end <= start);
+    let strong = scan.next_strong(scan.first);
+    let year = scan.year(scan.first);
+    let mut end = mark;
+    if let Some(strong) = strong.filter(|strong| *strong < mark || mark == scan.count()) {
+        end = scan.back_over_weak(strong.min(end), scan.first);
+    } else if mark == scan.count() && hits.is_empty() {
+        end = scan.back_over_weak(end, scan.first);
+    }
+    if let Some((token, value)) = year {
+        identity.year = Some(value);
+        if token > scan.first && token <= end {
+            end = token;
+            while end > scan.first + 1 && scan.words[end - 1] == Word::Tag && name.upper(end - 1) {
+                end -= 1;
+            }
+        }
+    }
+    // The title's end in bytes: a numbering may start within a token.
+    let mut to = if end == mark { start } else { scan.byte(end) };
+    if end > scan.first + 1
+        && let Some(country) = scan::country(name, end - 1)
+        && (!hits.is_empty())
+    {
+        identity.country = Some(country.to_owned());
+        to = name.tokens[end - 1].start;
+    }
+    identity.title = titles::between(name, scan.from, to).filter(|title| !title.contains("新番")).map(|title| titles::latin_half(&title));
+    if identity.title.is_none() && scan.grouped {
+        identity.title = bracketed(scan, start);
+    }
+    let own_end = hits.iter().map(|hit| hit.1).max().unwrap_or(0);
+    let behind = if hits.is_empty() { year.filter(|(token, _)| *token > scan.first).map(|(token, _)| name.tokens[token].end) } else { Some(own_end) };
+    if let Some(from) = behind {
+        let (text, part) = episode_title(scan, from.max(scan.from));
+        identity.ep_title = text;
+        identity.part = part;
+    }
+    // A number first and the title behind: `03-Criminal.Minds`, `S02 Some Series`.
+    reading.title_behind = identity.title.is_none();
+    identity.edition = scan.editions.iter().find(|edition| scan.byte(edition.from) >= own_end && (scan.name.tokens[edition.from].group != 0 || scan.words[edition.from] != Word::Plain || scan.boundary(edition.to))).map(|edition| edition.text.clone());
+}
+
+/// The title among bracketed groups before a byte offset: `[group][title][04]`.
+fn bracketed(scan: &Scan, before: usize) -> Option<String> {
+    let name = &scan.name;
+    let groups: Vec<&super::tokens::Group> = name.groups.iter().filter(|group| group.open == '[' && group.end <= before.max(1)).collect();
+    let candidates = groups.iter().skip(usize::from(groups.len() > 1)).filter_map(|group| {
+        let first = name.token_at(group.start);
+        let behind = name.token_at(group.end);
+        let plain = (first..behind).any(|token| scan.words[token] == Word::Plain && name.number(token).is_none());
+        plain.then(|| titles::between(name, group.start + 1, group.end - 1)).flatten()
+    });
+    let titles: Vec<String> = candidates.map(|title| titles::latin_half_bracketed(&title)).collect();
+    titles.iter().find(|title| !titles::has_han(title)).or_else(|| titles.last()).cloned()
+}
+
+/// The episode's title behind a byte offset, and the part it ends with.
+fn episode_title(scan: &Scan, from: usize) -> (Option<String>, Option<u32>) {
+    let name = &scan.name;
+    let mut first = name.token_at(from);
+    let mut start = from;
+    // Tags of the release, and bracketed remarks before a dash.
+    loop {
+        if first >= scan.count() {
+            return (None, None);
+        }
+        let group = name.tokens[first].group;
+        if group != 0 && name.gap(first).contains(['[', '(', '{']) {
+            let end = name.groups[group - 1].end;
+            let behind = name.token_at(end);
+            if behind < scan.count() && name.dashed(behind) && behind > first {
+                (first, start) = (behind, end);
+                continue;
+            }
+            if name.gap(first).contains(['[', '{']) || scan.words[first] != Word::Plain {
+                return (None, None);
+            }
+        }
+        if scan.words[first] == Word::Tag && first + 1 < scan.count() && !scan.strong(first + 1) && scan.words[first + 1] == Word::Plain {
+            start = name.tokens[first].end;
+            first += 1;
+            continue;
+        }
+        break;
+    }
+    let stop = (first..scan.count())
+        .find(|&token| scan.strong(token) || token > first && name.gap(token).contains(['[', '{']) || scan.in_day(token) || token > first && name.number(token).is_some_and(|(_, digits)| digits == 6))
+        .unwrap_or(scan.count());
+    let mut end = stop;
+    if stop == scan.count() {
+        // At the end of the name a language alone is a remark.
+        while end > first + 1 && scan.words[end - 1] == Word::Language {
+            end -= 1;
+        }
+    } else {
+        while end > first && scan.words[end - 1] != Word::Plain {
+            end -= 1;
+        }
+        if end == first && scan.words[first..stop].iter().all(|word| *word != Word::Plain) {
+            return (None, None);
+        }
+    }
+    let mut to = scan.byte(end);
+    // A number in brackets, or a remark, at the end.
+    let mut part = None;
+    for group in name.groups.iter().rev() {
+        let (inner, behind) = (name.token_at(group.start), name.token_at(group.end));
+        if group.open == '(' && group.start >= start && inner > first && inner < end && behind >= end {
+            part = scan.parts.iter().find(|part| part.from == inner && part.to == behind).map(|part| part.number).or(part);
+            (end, to) = (inner, group.start);
+        }
+    }
+    if let Some(found) = scan.parts.iter().rev().find(|part| part.to == end && part.from >= first) {
+        part = Some(found.number);
+        to = scan.byte(found.from);
+    }
+    (titles::between(name, start, to), part)
+}
+
+/// The series that a folder names, with its year.
+fn series(folder: &str) -> Option<Identity> {
+    let stem = vocabulary::split_extension(folder).0;
+    if folders::says_nothing(folder) || folders::is_noise(stem) || extras::folder(folder).is_some() {
+        return None;
+    }
+    let mut identity = read(stem, &Around { season: None, series: None }).identity;
+    let numbered_title = numbering::season_and_episode(&Name::new(stem)).is_none() && numbering::season(&Name::new(stem)).is_none() && identity.date.is_none();
+    if numbered_title {
+        // A number in a series' own name is not an episode's.
+        let film = movies::folder(stem);
+        (identity.title, identity.year) = (film.title, film.year);
+    } else if identity.title.is_none() {
+        identity.title = identity.ep_title.take();
+    }
+    identity.title.is_some().then_some(identity)
+}
+
+/// The episode that a path names.
+pub(super) fn identify(place: &Place<'_>) -> Identity {
+    let (stem, ext) = vocabulary::split_extension(place.name);
+    let season = place.folders.iter().take(3).enumerate().find_map(|(at, folder)| folders::season(folder, place.folders.get(at + 1).copied()));
+    let above: Vec<Identity> = place.folders.iter().filter_map(|folder| series(folder)).take(3).collect();
+    let series_key = above.first().and_then(|series| series.title.as_deref()).map(tokens::key);
+    let mut reading = read(stem, &Around { season, series: series_key.as_deref() });
+    let mut name = stem;
+    // The folder of a release says more than a file with a name of its own.
+    if reading.sure < Sure::Full
+        && let Some(folder) = place.folders.first()
+    {
+        let folder_stem = vocabulary::split_extension(folder).0;
+        let parent = read(folder_stem, &Around { season: None, series: None });
+        let single = parent.identity.ep_first.is_some() && parent.identity.ep_first == parent.identity.ep_last;
+        let better = parent.sure == Sure::Full && single || reading.sure == Sure::Nothing && parent.sure > Sure::Nothing && wordless(stem);
+        if better && reading.identity.date.is_none() {
+            reading = parent;
+            name = folder_stem;
+        }
+    }
+    let mut identity = reading.identity;
+    identity.season = identity.season.or(season.filter(|_| identity.date.is_none() || identity.ep_first.is_some()));
+    if season.is_some() && identity.season == season && reading.sure != Sure::Full {
+        (identity.absolute, identity.abs_last) = (None, None);
+    }
+    settle_title(&mut identity, reading.title_behind, reading.sure, &above);
+    for folder in &above {
+        if folder.title.as_deref().map(tokens::key) == identity.title.as_deref().map(tokens::key) {
+            identity.year = identity.year.or(folder.year);
+            identity.provider_id = identity.provider_id.take().or(folder.provider_id.clone());
+            identity.country = identity.country.take().or(folder.country.clone());
+        }
+    }
+    // A file named by its episode first, in the folder of the release.
+    if let (Some(title), Some(folder)) = (identity.title.as_deref().map(tokens::key), place.folders.first())
+        && name == stem
+    {
+        let parent = read(vocabulary::split_extension(folder).0, &Around { season: None, series: None });
+        let same = parent.sure == Sure::Full && parent.identity.ep_first == identity.ep_first && parent.identity.season == identity.season;
+        if same && let Some(parent_title) = parent.identity.title {
+            let key = tokens::key(&parent_title);
+            if title != key && title.ends_with(&key) {
+                identity.title = Some(parent_title);
+                identity.ep_title = parent.identity.ep_title;
+            }
+        }
+    }
+    identity.extra = movies::extra(&Name::new(stem), place, &ext);
+    identity
+}
+
+/// Nothing but release words and numbers in it.
+fn wordless(stem: &str) -> bool {
+    let name = Name::new(stem);
+    let words = vocabulary::classify(&name);
+    let first_plain = words.iter().position(|word| *word == Word::Plain);
+    first_plain.is_none_or(|at| at > 0) || folders::is_noise(stem)
+}
+
+/// Decides what is the series and what the episode when the name starts with its number.
+fn settle_title(identity: &mut Identity, behind: bool, sure: Sure, above: &[Identity]) {
+    if !behind {
+        return;
+    }
+    let series = above.first();
+    let Some(text) = identity.ep_title.clone() else {
+        identity.title = series.and_then(|series| series.title.clone());
+        identity.year = identity.year.or(series.and_then(|series| series.year));
+        return;
+    };
+    let (head, tail) = match text.split_once(" - ") {
+        Some((head, tail)) => (head.trim().to_owned(), Some(tail.trim().to_owned())),
+        None => (text.clone(), None),
+    };
+    match series {
+        Some(series) => {
+            let key = series.title.as_deref().map(tokens::key);
+            if Some(tokens::key(&head)) == key {
+                identity.ep_title = tail;
+            }
+            identity.title = series.title.clone();
+            identity.year = identity.year.or(series.year);
+        }
+        None if sure == Sure::Full || sure == Sure::Marked => {}
+        None => {
+            identity.title = Some(head);
+            identity.ep_title = tail;
+        }
+    }
+}
+
+/// The season that a folder names, and its series.
+pub(super) fn season_folder(place: &Place<'_>) -> Identity {
+    let (stem, ext) = vocabulary::split_extension(place.name);
+    let parent = place.folders.first().copied();
+    let name = Name::new(stem);
+    let mut identity = read(stem, &Around { season: None, series: None }).identity;
+    (identity.ep_first, identity.ep_last, identity.absolute, identity.abs_last) = (None, None, None, None);
+    identity.season = folders::season(stem, parent);
+    if let Some(found) = numbering::season(&name) {
+        let volume = super::parts::find(&name).into_iter().find(|part| name.token_at(found.end) == part.from && !part.carrier);
+        let short = name.token_at(found.end);
+        let letter = name.low(short).strip_prefix('p').and_then(|n| n.parse().ok()).filter(|n: &u32| *n < 20 && name.raw(short).starts_with('P'));
+        identity.part = volume.map(|part| part.number).or(letter).or(identity.part);
+    }
+    // `Seinfeld Season 2` below something else is a pack of its own, not a season of its parent.
+    if let (Some(title), Some(parent)) = (identity.title.as_deref(), parent)
+        && !folders::is_release(&name)
+        && ext.is_empty()
+        && identity.season.is_some()
+    {
+        let (key, parent_key) = (tokens::key(title), tokens::key(parent));
+        let related = parent_key.contains(&key) || key.contains(&parent_key) || key == "series" || key.starts_with("series");
+        if !related || parent == "Drive" {
+            identity.season = identity.season.filter(|_| related);
+        }
+    }
+    let release_above = parent.is_some_and(|parent| folders::is_release(&Name::new(parent)) || wordless(stem));
+    if identity.season.is_none()
+        && let Some(parent) = parent
+        && (!ext.is_empty() || release_above)
+        && numbering::season_and_episode(&name).is_none()
+    {
+        identity.season = folders::season(parent, place.folders.get(1).copied());
+        if identity.season.is_some() {
+            let own = identity.title.take();
+            let above = place.folders.iter().find_map(|folder| series(folder));
+            identity.title = above.and_then(|above| above.title);
+            identity.ep_title = own.filter(|_| !ext.is_empty());
+        }
+    }
+    if identity.title.is_none() {
+        let above = place.folders.iter().find_map(|folder| series(folder));
+        identity.year = identity.year.or(above.as_ref().and_then(|above| above.year));
+        identity.title = above.and_then(|above| above.title);
+    }
+    identity
+}
+
+/// The series that a folder names, or the folder above when it names a season alone.
+pub(super) fn series_folder(place: &Place<'_>) -> Identity {
+    let found = series(place.name).or_else(|| place.folders.iter().find_map(|folder| series(folder)));
+    let Some(found) = found else { return Identity::default() };
+    Identity { title: found.title, year: found.year, provider_id: found.provider_id, country: found.country, ..Identity::default() }
+}
+
+/// Whether a name is plainly an episode's: for libraries of mixed kind.
+pub(super) fn looks_like_one(place: &Place<'_>) -> bool {
+    let stem = vocabulary::split_extension(place.name).0;
+    let name = Name::new(stem);
+    numbering::season_and_episode(&name).is_some()
+        || !dates::days(&name).is_empty()
+        || place.folders.first().is_some_and(|folder| folders::season(folder, None).is_some())
+        || numbering::episode(&name).is_some()
+        || is_anime(&Scan::new(stem)) && bare(&Scan::new(stem)).is_some_and(|found| found.rank >= 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn episode(path: &str) -> Identity {
+        identify(&folders::place(path))
+    }
+
+    #[test]
+    fn a_number_means_what_its_surroundings_say() {
+        let numbers = |path: &str| {
+            let found = episode(path);
+            (found.season, found.ep_first)
+        };
+        assert_eq!(numbers("Series.and.a.Title.103.720p.HDTV.X264-DIMENSION"), (Some(1), Some(3)));
+        assert_eq!(numbers("[Group] Anime Title 1004 [E63F2984].mkv"), (None, Some(1004)));
+        assert_eq!(numbers("The Simpsons/The Simpsons 112.avi"), (None, Some(112)));
+        assert_eq!(numbers("Show/Season 2/16 Some Title.avi"), (Some(2), Some(16)));
+        assert_eq!(numbers("Show.Name.S01.720p-Group/show.name.0106.720p-group.mkv"), (Some(1), Some(6)));
+    }
+
+    #[test]
+    fn the_folder_of_a_release_names_what_the_file_does_not() {
+        let found = episode("We.Are.S01E14.Brother.Up.1080p.WEB-DL-GRP/mxNMuJWeO7PUWCMEwqKSsS6D8Vs9S6V3PHD.mkv");
+        assert_eq!((found.title.as_deref(), found.ep_first, found.ep_title.as_deref()), (Some("We Are"), Some(14), Some("Brother Up")));
+    }
+
+    #[test]
+    fn series_title_and_episode_title_stand_on_either_side() {
+        let found = episode("TV/Harbor Lights (2019)/Season 01/Harbor Lights (2019) - s01e01 - Night One.mkv");
+        assert_eq!((found.title.as_deref(), found.year, found.ep_title.as_deref()), (Some("Harbor Lights"), Some(2019), Some("Night One")));
+        let found = episode("Series/Pure Laine/2x05 - Pure Laine - Je Me Souviens.avi");
+        assert_eq!((found.title.as_deref(), found.ep_title.as_deref()), (Some("Pure Laine"), Some("Je Me Souviens")));
+    }
+
+    #[test]
+    fn absolute_numbers_beside_a_season_are_kept_apart() {
+        let found = episode("Bleach.s16e03-04.313-314-GROUP");
+        assert_eq!((found.ep_first, found.ep_last, found.absolute, found.abs_last), (Some(3), Some(4), Some(313), Some(314)));
+    }
+}
