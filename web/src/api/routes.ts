@@ -1,0 +1,112 @@
+/** The server's routes, one function each. */
+
+import { apiUrl, call, type CallOptions, type Result } from "./client";
+import { historyOf, homeOf, listOf, sessionsOf, storageOf } from "./shapes";
+import type {
+  HistoryEntry,
+  Home,
+  IoRecord,
+  Item,
+  ItemDetail,
+  Layout,
+  Library,
+  List,
+  PlayRequest,
+  PlayResponse,
+  Session,
+  StorageReport,
+  Unreadable,
+  User,
+  WatchState,
+} from "./types";
+
+type Signal = AbortSignal | undefined;
+
+async function shaped<T>(
+  path: string,
+  shape: (value: unknown) => T,
+  options?: CallOptions,
+): Promise<Result<T>> {
+  const result = await call<unknown>(path, options);
+  return result.kind === "ok" ? { kind: "ok", value: shape(result.value) } : result;
+}
+
+const id = encodeURIComponent;
+
+export interface Credentials {
+  username: string;
+  password: string;
+}
+
+export const setupNeeded = () => call<{ needed: boolean }>("/setup");
+export const setup = (body: Credentials) =>
+  call<{ token: string; user: User }>("/setup", { method: "POST", body });
+export const login = (body: Credentials & { device?: string }) =>
+  call<{ token: string; user: User }>("/auth/login", { method: "POST", body });
+export const logout = () => call<void>("/auth/logout", { method: "POST" });
+export const me = () => call<User | { user: User }>("/auth/me");
+
+export const libraries = (signal?: Signal) =>
+  shaped("/libraries", (v) => listOf<Library>(v), { signal });
+export const addLibrary = (body: { name: string; kind: string; path: string }) =>
+  call<Library>("/libraries", { method: "POST", body });
+export const renameLibrary = (library: string, name: string) =>
+  call<Library>(`/libraries/${id(library)}`, { method: "PATCH", body: { name } });
+export const removeLibrary = (library: string) =>
+  call<void>(`/libraries/${id(library)}`, { method: "DELETE" });
+export const scanLibrary = (library: string) =>
+  call<void>(`/libraries/${id(library)}/scan`, { method: "POST" });
+export const unreadable = (library: string, signal?: Signal) =>
+  shaped(`/libraries/${id(library)}/unreadable`, (v) => listOf<Unreadable>(v), { signal });
+
+/** The filters and order of `GET /items`. */
+export interface ItemQuery {
+  type?: string;
+  library?: string;
+  parent?: string;
+  search?: string;
+  genre?: string;
+  watched?: boolean;
+  year?: number;
+  sort?: string;
+  limit?: number;
+  offset?: number;
+}
+
+export const items = (query: ItemQuery, signal?: Signal): Promise<Result<List<Item>>> =>
+  shaped("/items", (v) => listOf<Item>(v), { query: { ...query }, signal });
+export const item = (itemId: string, signal?: Signal) =>
+  call<ItemDetail>(`/items/${id(itemId)}`, { signal });
+export const layout = (itemId: string, version?: string, signal?: Signal) =>
+  call<Layout>(`/items/${id(itemId)}/layout`, { query: { version }, signal });
+export const setState = (itemId: string, body: Partial<WatchState>) =>
+  call<void>(`/items/${id(itemId)}/state`, { method: "PUT", body });
+export const home = (signal?: Signal): Promise<Result<Home>> => shaped("/home", homeOf, { signal });
+
+export const play = (itemId: string, body: PlayRequest, signal?: Signal) =>
+  call<PlayResponse>(`/items/${id(itemId)}/play`, { method: "POST", body, signal });
+export const progress = (
+  session: string,
+  body: { position_s: number; paused: boolean; buffered_s?: number },
+  keepalive = false,
+) => call<void>(`/sessions/${id(session)}/progress`, { method: "POST", body, keepalive });
+export const endSession = (session: string, keepalive = false) =>
+  call<void>(`/sessions/${id(session)}`, { method: "DELETE", keepalive });
+
+export const sessions = (signal?: Signal): Promise<Result<Session[]>> =>
+  shaped("/sessions", sessionsOf, { signal });
+export const io = (session: string, signal?: Signal) =>
+  call<IoRecord>(`/sessions/${id(session)}/io`, { signal });
+export const history = (
+  query: { limit?: number; offset?: number },
+  signal?: Signal,
+): Promise<Result<List<HistoryEntry>>> => shaped("/history", historyOf, { query, signal });
+export const storage = (signal?: Signal): Promise<Result<StorageReport>> =>
+  shaped("/storage", storageOf, { signal });
+
+/** Address of the CSV form of a session's I/O record. */
+export const ioCsvUrl = (session: string) =>
+  apiUrl(`/sessions/${id(session)}/io`, { format: "csv" });
+/** Address of an item's picture, resized by the server. */
+export const imageUrl = (itemId: string, kind: string, width: number) =>
+  apiUrl(`/items/${id(itemId)}/images/${kind}`, { width });

@@ -1,0 +1,399 @@
+/**
+ * Shapes of the server's HTTP interface (`/api/openapi.json`), as far as the page reads them.
+ *
+ * Bytes are integers in `_bytes`, durations are seconds in `_s`, times are RFC 3339 UTC.
+ */
+
+/** A page of a list. */
+export interface List<T> {
+  items: T[];
+  total: number;
+}
+
+export interface User {
+  id: string;
+  username: string;
+  admin?: boolean;
+}
+
+export type ItemType =
+  | "movie"
+  | "show"
+  | "season"
+  | "episode"
+  | "artist"
+  | "album"
+  | "track"
+  | "photo"
+  | "video";
+
+/** What the asking user has done with an item. */
+export interface WatchState {
+  position_s: number;
+  watched: boolean;
+  favorite: boolean;
+  rating?: number | null;
+  last_played?: string | null;
+}
+
+export interface Item {
+  id: string;
+  type: ItemType;
+  title: string;
+  year?: number | null;
+  added: string;
+  duration_s?: number | null;
+  /** Id of the season of an episode, the show of a season. */
+  parent?: string | null;
+  library: string;
+  available: boolean;
+  state: WatchState;
+  /** Number within the parent: of an episode in its season, of a season in its show. */
+  index?: number | null;
+  season?: number | null;
+  episode?: number | null;
+  /** Title of the show an episode or a season belongs to. */
+  show_title?: string | null;
+}
+
+export interface ItemDetail extends Item {
+  overview?: string | null;
+  genres?: string[];
+  versions: Version[];
+}
+
+export interface Version {
+  id: string;
+  file: string;
+  size_bytes: number;
+  container: string;
+  duration_s?: number | null;
+  bitrate_bps?: number | null;
+  edition?: string | null;
+  streams: Stream[];
+  chapters: Chapter[];
+}
+
+export interface Chapter {
+  start_s: number;
+  end_s?: number | null;
+  title?: string | null;
+}
+
+export interface Disposition {
+  default: boolean;
+  forced: boolean;
+  hearing_impaired: boolean;
+  visual_impaired: boolean;
+  commentary: boolean;
+  original: boolean;
+  attached_picture: boolean;
+}
+
+/** A stream of a file. `kind` tells which of the optional fields are there. */
+export interface Stream {
+  index: number;
+  kind: "video" | "audio" | "subtitle" | "data";
+  codec: string;
+  codec_string?: string;
+  codec_tag?: string;
+  profile?: string;
+  language?: string;
+  title?: string;
+  bitrate_bps?: number;
+  disposition?: Partial<Disposition>;
+  width?: number;
+  height?: number;
+  level?: number;
+  bit_depth?: number;
+  fps?: number;
+  interlaced?: boolean;
+  hdr?: string;
+  channels?: number;
+  channel_layout?: string;
+  sample_rate?: number;
+  text?: boolean;
+  external?: string;
+}
+
+export interface Home {
+  continue_watching: Item[];
+  next_up: Item[];
+  recently_added: Item[];
+}
+
+export interface Library {
+  id: string;
+  name: string;
+  kind: string;
+  path: string;
+  items: number;
+  unavailable: number;
+  failed: number;
+  scanning: boolean;
+}
+
+export interface Unreadable {
+  path: string;
+  reason: string;
+}
+
+export type Method = "direct_play" | "direct_stream" | "transcode";
+
+export interface Reason {
+  code: string;
+  text: string;
+}
+
+export interface PlayRequest {
+  client: string | { profile: ClientProfile };
+  version?: string;
+  audio?: number;
+  /** A stream index, or `"off"` for none; absent leaves it to the server. */
+  subtitle?: number | "off";
+  start_s?: number;
+  max_bitrate?: number;
+}
+
+export interface SubtitleTrack {
+  index: number;
+  label: string;
+  language?: string | null;
+  /** WebVTT; absent when the subtitle can only be drawn into the picture. */
+  url?: string | null;
+  default: boolean;
+  selected?: boolean;
+}
+
+export interface AudioTrack {
+  index: number;
+  label: string;
+  selected: boolean;
+}
+
+export interface PlayResponse {
+  session: string;
+  method: Method;
+  reasons: Reason[];
+  url: string;
+  protocol: "http" | "hls";
+  start_s: number;
+  subtitles: SubtitleTrack[];
+  audio: AudioTrack[];
+  duration_s: number;
+  storage?: { disks: string[]; warning?: string | null };
+  version?: string;
+}
+
+/** A client profile as the decision reads it. */
+export interface ClientProfile {
+  name: string;
+  direct_play: { container: string; video: string[]; audio: string[] }[];
+  video: VideoLimit[];
+  audio: AudioLimit[];
+  subtitles: { format: string; delivery: "external" | "hls" | "embedded" }[];
+  protocols: ("http" | "hls")[];
+  max_bitrate?: number;
+  /** What segments may carry, where that differs from files. */
+  hls?: { container: "fmp4" | "mpegts"; video: string[]; audio: string[] };
+}
+
+export interface VideoLimit {
+  codec: string;
+  profiles?: string[];
+  max_level?: number;
+  max_bit_depth?: number;
+  hdr?: string[];
+  max_width?: number;
+  max_height?: number;
+  max_fps?: number;
+  interlaced?: boolean;
+}
+
+export interface AudioLimit {
+  codec: string;
+  max_channels?: number;
+  max_sample_rate?: number;
+}
+
+/** A session that plays now. */
+export interface Session {
+  session: string;
+  user: string;
+  client: string;
+  item: Pick<Item, "id" | "title"> & Partial<Item>;
+  method: Method;
+  reasons?: Reason[];
+  started?: string;
+  bitrate_bps?: number | null;
+  position_s: number;
+  duration_s?: number | null;
+  paused: boolean;
+  buffered_s?: number | null;
+  predicted_stall_s?: number | null;
+  /** Bytes a second off each disk for this stream. */
+  disks: Record<string, number>;
+}
+
+export type Attribution = "block_trace" | "sampled_map" | "none";
+
+export interface IoDisk {
+  disk: string;
+  reads: number;
+  read_bytes: number;
+  metadata_bytes?: number;
+  sequential_share?: number | null;
+  mean_request_bytes?: number | null;
+  latency_us?: { p50: number; p95: number; p99: number } | null;
+  share: number;
+  busy_share?: number | null;
+}
+
+export interface IoSeek {
+  at_s: number;
+  from_byte: number;
+  to_byte: number;
+  disks_before: string[];
+  disks_after: string[];
+}
+
+export interface IoStall {
+  at_s: number;
+  duration_s: number;
+  cause: string;
+}
+
+export interface IoSeries {
+  interval_ms: number;
+  t_s: number[];
+  disks: Record<string, { read_bytes: number[]; reads: number[] }>;
+  cpu_share?: number[];
+  system_disk?: { read_bytes: number[]; write_bytes: number[] };
+}
+
+/** Which disks served a stream, and when. */
+export interface IoRecord {
+  session: string;
+  item?: string;
+  file?: string;
+  method?: Method;
+  client?: string;
+  started: string;
+  ended?: string | null;
+  attribution: Attribution;
+  why?: string | null;
+  served_bytes: number;
+  read_bytes: number;
+  cached_bytes: number;
+  unattributed_bytes: number;
+  disks: IoDisk[];
+  striping?: { columns: number; columns_used: number; evenness: number; verdict: string } | null;
+  seeks: IoSeek[];
+  stalls: IoStall[];
+  series: IoSeries;
+}
+
+/** A finished session with the short form of its I/O record. */
+export interface HistoryEntry {
+  session: string;
+  item: Pick<Item, "id" | "title"> & Partial<Item>;
+  user?: string;
+  client: string;
+  method: Method;
+  started: string;
+  ended?: string | null;
+  position_s?: number | null;
+  io?: {
+    attribution?: Attribution;
+    served_bytes?: number;
+    read_bytes?: number;
+    cached_bytes?: number;
+    columns?: number;
+    columns_used?: number;
+    verdict?: string;
+    disks?: { disk: string; read_bytes: number; share: number }[];
+  } | null;
+}
+
+export interface TopologyNode {
+  kind: string;
+  name: string;
+  level?: string | null;
+  columns?: number | null;
+  copies?: number | null;
+  chunk_bytes?: number | null;
+  state?: string | null;
+  sync?: { action: string; done: number } | null;
+  size_bytes?: number | null;
+  rotational?: boolean | null;
+  model?: string | null;
+  asleep?: boolean | null;
+  children: TopologyNode[];
+}
+
+export interface Topology {
+  path: string;
+  filesystem: { kind: string; uuid?: string | null; mount: string };
+  node: TopologyNode;
+  columns: number;
+  copies: number;
+  disks: string[];
+  layout: string;
+  advice: Reason[];
+}
+
+/** What a disk does at this moment. */
+export interface DiskRate {
+  disk: string;
+  read_bytes_per_s: number;
+  write_bytes_per_s?: number;
+  reads_per_s?: number;
+  busy_share?: number | null;
+}
+
+/** A volume under one or more libraries. */
+export interface Volume {
+  libraries: string[];
+  topology: Topology | null;
+  error?: string;
+}
+
+export interface StorageReport {
+  volumes: Volume[];
+  disks: DiskRate[];
+}
+
+export interface Layout {
+  file: string;
+  size_bytes: number;
+  exact: boolean;
+  why_inexact?: string | null;
+  per_disk: { disk: string; bytes: number; share: number }[];
+  fragments: number;
+  evenness: number;
+}
+
+export interface ScanReport {
+  files: number;
+  added: number;
+  updated: number;
+  removed: number;
+  unchanged: number;
+  failed: number;
+  seconds: number;
+}
+
+/** The `scan` event. */
+export interface ScanEvent {
+  library: string;
+  phase: string;
+  done: number;
+  total?: number | null;
+  file?: string | null;
+  report?: ScanReport | null;
+}
+
+/** The `io` event: rates of every stream that plays. */
+export interface IoEvent {
+  sessions: Record<string, { disks: Record<string, number> }>;
+}

@@ -1,0 +1,131 @@
+/** Asks the browser what it plays, once a page load. The answers go to `profile.ts`. */
+
+import { AUDIO_KINDS, inContainer, VIDEO_KINDS, type Capabilities, type Support } from "./profile";
+
+/** The browser's own functions, named so that tests can stand in for them. */
+export interface Browser {
+  canPlayType(type: string): string;
+  isTypeSupported?: (type: string) => boolean;
+  dynamicRangeHigh: boolean;
+  /** `MediaCapabilities.decodingInfo`, where there is one. */
+  hdrSupported?: (transfer: "pq" | "hlg", contentType: string) => Promise<boolean>;
+}
+
+const MIME: Readonly<Record<string, { video: string; audio: string }>> = {
+  mp4: { video: "video/mp4", audio: "audio/mp4" },
+  mov: { video: "video/quicktime", audio: "video/quicktime" },
+  webm: { video: "video/webm", audio: "audio/webm" },
+  mkv: { video: "video/x-matroska", audio: "video/x-matroska" },
+};
+
+/** Codec strings that a container spells differently. */
+const SPELLING: Readonly<Record<string, string>> = {
+  "mkv/flac": "flac",
+  "mp4/flac": "fLaC",
+  "mp4/opus": "Opus",
+};
+
+const AUDIO_FILES: readonly [container: string, codec: string, type: string][] = [
+  ["mp3", "mp3", "audio/mpeg"],
+  ["flac", "flac", "audio/flac"],
+  ["ogg", "vorbis", 'audio/ogg; codecs="vorbis"'],
+  ["ogg", "opus", 'audio/ogg; codecs="opus"'],
+  ["wav", "pcm_s16le", 'audio/wav; codecs="1"'],
+];
+
+/** Puts every question. `""` is no; `maybe` and `probably` are yes only with a codec named. */
+export async function ask(browser: Browser): Promise<Capabilities> {
+  const answers: Record<string, Support> = {};
+  const plays = (type: string) => {
+    const answer = browser.canPlayType(type);
+    return answer === "probably" || answer === "maybe";
+  };
+  const streams = (type: string) => browser.isTypeSupported?.(type) ?? false;
+
+  for (const [container, mime] of Object.entries(MIME)) {
+    // A browser that does not know the container at all answers "" to the bare type too; one that
+    // answers "maybe" to a codec that no one has does not read the codecs of this container.
+    const known = plays(mime.video);
+    const readsCodecs = !plays(`${mime.video}; codecs="nope.0"`);
+    const codecType = (kind: "video" | "audio", key: string) =>
+      `${mime[kind]}; codecs="${SPELLING[inContainer(container, key)] ?? key}"`;
+    const file = (kind: "video" | "audio", key: string) =>
+      known && readsCodecs && plays(codecType(kind, key));
+    for (const kind of VIDEO_KINDS) {
+      for (const { key } of kind.levels) {
+        const type = codecType("video", key);
+        note(answers, container, key, { file: file("video", key), mse: streams(type) });
+      }
+    }
+    for (const { key } of AUDIO_KINDS) {
+      note(answers, container, key, { file: file("audio", key), mse: streams(codecType("audio", key)) });
+    }
+  }
+  for (const [container, codec, type] of AUDIO_FILES) {
+    answers[inContainer(container, codec)] = { file: plays(type), mse: false };
+  }
+
+  const mse = streams('video/mp4; codecs="avc1.640029,mp4a.40.2"');
+  const native = plays("application/vnd.apple.mpegurl") || plays("application/x-mpegurl");
+  return { answers, hls: mse ? "mse" : native ? "native" : "none", hdr: await dynamicRanges(browser) };
+}
+
+/** The answer in a container, and the sum over MP4 (what HLS carries) and files of any kind. */
+function note(answers: Record<string, Support>, container: string, key: string, support: Support): void {
+  answers[inContainer(container, key)] = support;
+  const sum = answers[key] ?? { file: false, mse: false };
+  answers[key] = {
+    file: sum.file || support.file,
+    mse: sum.mse || (container === "mp4" && support.mse),
+  };
+}
+
+async function dynamicRanges(browser: Browser): Promise<string[]> {
+  if (!browser.dynamicRangeHigh || !browser.hdrSupported) return [];
+  const type = 'video/mp4; codecs="av01.0.13M.10"';
+  const ranges: string[] = [];
+  if (await browser.hdrSupported("pq", type)) ranges.push("hdr10");
+  if (await browser.hdrSupported("hlg", type)) ranges.push("hlg");
+  return ranges;
+}
+
+/** This browser. */
+export function thisBrowser(): Browser {
+  const video = document.createElement("video");
+  const source = globalThis.MediaSource ?? (globalThis as { ManagedMediaSource?: typeof MediaSource }).ManagedMediaSource;
+  return {
+    canPlayType: (type) => video.canPlayType(type),
+    isTypeSupported: source ? (type) => source.isTypeSupported(type) : undefined,
+    dynamicRangeHigh: matchMedia("(dynamic-range: high)").matches,
+    hdrSupported: navigator.mediaCapabilities ? hdrByMediaCapabilities : undefined,
+  };
+}
+
+async function hdrByMediaCapabilities(transfer: "pq" | "hlg", contentType: string): Promise<boolean> {
+  try {
+    const info = await navigator.mediaCapabilities.decodingInfo({
+      type: "media-source",
+      video: {
+        contentType,
+        width: 3840,
+        height: 2160,
+        bitrate: 20_000_000,
+        framerate: 24,
+        colorGamut: "rec2020",
+        transferFunction: transfer,
+      },
+    });
+    return info.supported;
+  } catch {
+    // A browser that does not know the members says so by a TypeError: no HDR to speak of.
+    return false;
+  }
+}
+
+let asked: Promise<Capabilities> | undefined;
+
+/** The answers of this browser, asked once. */
+export function capabilities(): Promise<Capabilities> {
+  asked ??= ask(thisBrowser());
+  return asked;
+}

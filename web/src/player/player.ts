@@ -1,0 +1,305 @@
+/**
+ * One item from `/play` to the end of its session: picks the engine, follows the error catalogue,
+ * and asks the server again when tracks, quality or what the browser can do change.
+ */
+
+import { problemText, type Problem } from "../api/client";
+import { endSession, play } from "../api/routes";
+import type { PlayRequest, PlayResponse, Stream, Version } from "../api/types";
+import { capabilities } from "./capabilities";
+import { CATALOGUE, Recovery, type Fault, type FaultCode } from "./catalogue";
+import { Emitter } from "./emitter";
+import type { Engine } from "./engine";
+import { FileEngine } from "./file-engine";
+import { profileOf, type Capabilities, type Exclusions } from "./profile";
+import { ProgressReporter } from "./progress";
+import { Subtitles } from "./subtitles";
+import { Watchdog } from "./watchdog";
+
+export interface PlayerEvents {
+  /** The server answered `/play`: a new session, or the same item on other terms. */
+  playing: { play: PlayResponse; engine: Engine["name"] };
+  /** What the subtitle menu shows: an index, or `null` for none. */
+  subtitle: { index: number | null };
+  cues: { texts: DocumentFragment[] };
+  /** Something went wrong and is being mended; `null` once it is. */
+  trouble: { text: string } | null;
+  /** Playback is over and why. */
+  failed: { text: string; detail?: string };
+  busy: { busy: boolean };
+}
+
+export interface Choice {
+  version?: string;
+  audio?: number;
+  subtitle?: number | "off";
+  maxBitrate?: number;
+}
+
+export class Player {
+  readonly events = new Emitter<PlayerEvents>();
+  readonly #progress = new ProgressReporter();
+  readonly #subtitles = new Subtitles();
+  readonly #watchdog = new Watchdog((code) => void this.#recover({ code }));
+  readonly #recovery = new Recovery();
+  readonly #stop = new AbortController();
+  #engine: Engine | undefined;
+  #current: PlayResponse | undefined;
+  #asking: AbortController | undefined;
+  #mending = false;
+  #choice: Choice = {};
+  readonly #without = { video: new Set<string>(), audio: new Set<string>(), direct: false, safest: false };
+
+  constructor(
+    private readonly video: HTMLVideoElement,
+    private readonly itemId: string,
+    private readonly versions: readonly Version[],
+  ) {
+    this.#subtitles.events.on("cues", (cues) => this.events.emit("cues", cues));
+    this.#subtitles.events.on("failed", () => this.events.emit("subtitle", { index: null }));
+    video.addEventListener("playing", () => this.events.emit("trouble", null), { signal: this.#stop.signal });
+    addEventListener("pagehide", () => this.#progress.end(), { signal: this.#stop.signal });
+  }
+
+  get session(): string | undefined {
+    return this.#current?.session;
+  }
+
+  /** Starts, or starts again on other terms, at `startS`; absent leaves it to the server. */
+  async load(choice: Choice, startS?: number, paused = false): Promise<void> {
+    this.#asking?.abort();
+    const asking = new AbortController();
+    this.#asking = asking;
+    this.#choice = choice;
+    this.events.emit("busy", { busy: true });
+    const caps = await capabilities();
+    const request: PlayRequest = {
+      client: { profile: profileOf(caps, this.#without as Exclusions) },
+      version: choice.version,
+      audio: choice.audio,
+      subtitle: choice.subtitle,
+      start_s: startS,
+      max_bitrate: choice.maxBitrate,
+    };
+    const previous = this.#current?.session;
+    const result = await play(this.itemId, request, asking.signal);
+    if (result.kind === "aborted") return;
+    if (asking.signal.aborted) {
+      // Overtaken while the answer was on its way: that session is nobody's.
+      if (result.kind === "ok") void endSession(result.value.session, true);
+      return;
+    }
+    if (result.kind === "problem") {
+      this.events.emit("busy", { busy: false });
+      this.#giveUp(problemText(result.problem), detailOf(result.problem));
+      return;
+    }
+    if (previous && previous !== result.value.session) this.#progress.end();
+    await this.#attach(result.value, startS, paused, caps);
+  }
+
+  async #attach(answer: PlayResponse, askedS: number | undefined, paused: boolean, caps: Capabilities): Promise<void> {
+    this.#release();
+    this.#current = answer;
+    const engine = await pickEngine(answer, caps);
+    if (this.#stop.signal.aborted) {
+      engine.destroy();
+      return;
+    }
+    this.#engine = engine;
+    engine.events.on("fault", (fault) => void this.#recover(fault));
+    this.events.emit("playing", { play: answer, engine: engine.name });
+    this.#chooseSubtitle(answer);
+    await engine.attach(this.video, answer.url, answer.start_s ?? askedS ?? 0);
+    this.#progress.attach(this.video, answer.session);
+    this.#watchdog.attach(this.video, this.#expected());
+    this.events.emit("busy", { busy: false });
+    if (!paused) await this.start();
+  }
+
+  /** Plays; a browser that wants a click first is told to the viewer, not an error. */
+  async start(): Promise<void> {
+    try {
+      await this.video.play();
+    } catch (error) {
+      if (error instanceof DOMException && error.name === "NotAllowedError") {
+        this.events.emit("trouble", { text: CATALOGUE.blocked.text });
+      }
+      // AbortError: overtaken by another load. Everything else arrives as an `error` event.
+    }
+  }
+
+  /** Another sound track: the server sends another stream. */
+  setAudio(index: number): void {
+    void this.#again({ ...this.#choice, audio: index });
+  }
+
+  setVersion(version: string): void {
+    void this.#again({ ...this.#choice, version, audio: undefined, subtitle: undefined });
+  }
+
+  /** Bits a second, or no limit. */
+  setMaxBitrate(bps: number | undefined): void {
+    void this.#again({ ...this.#choice, maxBitrate: bps });
+  }
+
+  /** Text is switched on the spot; what is drawn into the picture needs another stream. */
+  setSubtitle(index: number | null): void {
+    const tracks = this.#current?.subtitles ?? [];
+    const wanted = index === null ? null : (tracks.find((t) => t.index === index) ?? null);
+    const burnt = this.#burntIn();
+    this.#choice = { ...this.#choice, subtitle: index ?? "off" };
+    if (burnt || (wanted && !wanted.url)) {
+      void this.#again(this.#choice);
+      return;
+    }
+    this.#subtitles.attach(this.video, wanted);
+    this.events.emit("subtitle", { index: wanted?.index ?? null });
+  }
+
+  /** Whether the chosen subtitle is part of the picture now. */
+  #burntIn(): boolean {
+    const chosen = this.#choice.subtitle;
+    const tracks = this.#current?.subtitles ?? [];
+    if (chosen === "off") return false;
+    const track =
+      chosen === undefined ? tracks.find((t) => t.selected ?? t.default) : tracks.find((t) => t.index === chosen);
+    return track !== undefined && !track.url;
+  }
+
+  #chooseSubtitle(answer: PlayResponse): void {
+    const { subtitle } = this.#choice;
+    const track =
+      subtitle === "off"
+        ? null
+        : subtitle === undefined
+          ? (answer.subtitles.find((t) => t.selected ?? t.default) ?? null)
+          : (answer.subtitles.find((t) => t.index === subtitle) ?? null);
+    this.#subtitles.attach(this.video, track);
+    this.events.emit("subtitle", { index: track?.index ?? null });
+  }
+
+  #again(choice: Choice): Promise<void> {
+    return this.load(choice, this.#position(), this.video.paused);
+  }
+
+  #position(): number {
+    // Not loaded yet: where it was to start.
+    return this.video.readyState > 0 ? this.video.currentTime : (this.#current?.start_s ?? 0);
+  }
+
+  async #recover(fault: Fault): Promise<void> {
+    const entry = CATALOGUE[fault.code];
+    const action = this.#recovery.decide(fault, performance.now());
+    if (action === "wait" || this.#mending) return;
+    this.events.emit("trouble", { text: entry.text });
+    this.#mending = true;
+    try {
+      switch (action) {
+        case "restart_loading":
+          this.#engine?.restartLoading();
+          break;
+        case "recover_media":
+          this.#engine?.recoverMedia();
+          break;
+        case "renew":
+          await this.#again(this.#choice);
+          break;
+        case "fall_back":
+          if (this.#exclude(fault.code)) await this.#again(this.#choice);
+          else this.#giveUp(entry.text, fault.detail);
+          break;
+        case "give_up":
+          this.#giveUp(entry.text, fault.detail);
+      }
+    } finally {
+      this.#mending = false;
+    }
+  }
+
+  /** Takes what failed out of the profile; false when nothing is left to take out. */
+  #exclude(code: FaultCode): boolean {
+    const without = this.#without;
+    const { video, audio } = this.#streams();
+    if (code === "no_picture" && video && !without.video.has(video.codec) && this.#copies()) {
+      without.video.add(video.codec);
+      return true;
+    }
+    if (code === "no_sound" && audio && !without.audio.has(audio.codec) && this.#copies()) {
+      without.audio.add(audio.codec);
+      return true;
+    }
+    if (this.#current?.protocol === "http" && !without.direct) {
+      without.direct = true;
+      return true;
+    }
+    if (!without.safest) {
+      without.safest = true;
+      return true;
+    }
+    return false;
+  }
+
+  #copies(): boolean {
+    return this.#current?.method !== "transcode";
+  }
+
+  /** The streams that play now, as the item's page knows them. */
+  #streams(): { video?: Stream; audio?: Stream } {
+    const version =
+      this.versions.find((v) => v.id === (this.#current?.version ?? this.#choice.version)) ?? this.versions[0];
+    const streams = version?.streams ?? [];
+    const selected = this.#current?.audio?.find((t) => t.selected)?.index;
+    return {
+      video: streams.find((s) => s.kind === "video" && !s.disposition?.attached_picture),
+      audio: streams.find((s) => s.kind === "audio" && (selected === undefined || s.index === selected)),
+    };
+  }
+
+  #expected(): { video: boolean; audio: boolean } {
+    const { video, audio } = this.#streams();
+    return { video: video !== undefined, audio: audio !== undefined };
+  }
+
+  #giveUp(text: string, detail?: string): void {
+    this.#release();
+    this.events.emit("busy", { busy: false });
+    this.events.emit("failed", { text, detail });
+  }
+
+  #release(): void {
+    this.#watchdog.detach();
+    this.#subtitles.detach();
+    this.#progress.detach();
+    this.#engine?.destroy();
+    this.#engine = undefined;
+  }
+
+  /** The item was played to its end: the session is over, its last picture stays. */
+  finish(): void {
+    this.#watchdog.detach();
+    this.#progress.end();
+  }
+
+  /** Ends the session on the server and lets the element go. */
+  destroy(): void {
+    this.#stop.abort();
+    this.#asking?.abort();
+    this.#progress.end();
+    this.#release();
+    this.#watchdog.destroy();
+    this.#subtitles.destroy();
+    this.events.clear();
+  }
+}
+
+async function pickEngine(answer: PlayResponse, caps: Capabilities): Promise<Engine> {
+  if (answer.protocol !== "hls") return new FileEngine("file");
+  if (caps.hls === "native") return new FileEngine("native hls");
+  const { HlsEngine } = await import("./hls-engine");
+  return HlsEngine.supported() ? new HlsEngine() : new FileEngine("native hls");
+}
+
+function detailOf(problem: Problem): string | undefined {
+  return problem.status > 0 ? `Status ${problem.status}` : undefined;
+}

@@ -1,0 +1,80 @@
+/** Tells the server where the viewer is: every 5 s, on pause, after a seek, and when the page goes. */
+
+import { endSession, progress } from "../api/routes";
+
+const EVERY_MS = 5_000;
+
+/** Seconds buffered ahead of the position. */
+export function bufferedAhead(video: Pick<HTMLVideoElement, "buffered" | "currentTime">): number {
+  const { buffered, currentTime } = video;
+  for (let i = 0; i < buffered.length; i += 1) {
+    // Half a second of tolerance: after a seek the range starts at the next picture.
+    if (buffered.start(i) <= currentTime + 0.5 && buffered.end(i) > currentTime) {
+      return buffered.end(i) - currentTime;
+    }
+  }
+  return 0;
+}
+
+export class ProgressReporter {
+  #video: HTMLVideoElement | undefined;
+  #session: string | undefined;
+  #timer: ReturnType<typeof setInterval> | undefined;
+  #stop = new AbortController();
+
+  attach(video: HTMLVideoElement, session: string): void {
+    this.detach();
+    this.#stop = new AbortController();
+    const { signal } = this.#stop;
+    this.#video = video;
+    this.#session = session;
+    this.#timer = setInterval(() => {
+      if (!video.paused) this.report();
+    }, EVERY_MS);
+    video.addEventListener("pause", () => this.report(), { signal });
+    video.addEventListener("seeked", () => this.report(), { signal });
+    document.addEventListener(
+      "visibilitychange",
+      () => {
+        if (document.visibilityState === "hidden") this.report(true);
+      },
+      { signal },
+    );
+  }
+
+  report(keepalive = false): void {
+    const video = this.#video;
+    // Before the first picture the position is the browser's zero, not the viewer's.
+    if (!video || !this.#session || video.readyState === 0) return;
+    void progress(
+      this.#session,
+      {
+        position_s: Math.round(video.currentTime * 1000) / 1000,
+        paused: video.paused,
+        buffered_s: Math.round(bufferedAhead(video) * 10) / 10,
+      },
+      keepalive,
+    );
+  }
+
+  /** Last position, then the end of the session; safe while the page goes away. */
+  end(): void {
+    const session = this.#session;
+    if (!session) return;
+    this.report(true);
+    this.detach();
+    void endSession(session, true);
+  }
+
+  /** Stops reporting; the session goes on. */
+  detach(): void {
+    clearInterval(this.#timer);
+    this.#stop.abort();
+    this.#video = undefined;
+    this.#session = undefined;
+  }
+
+  destroy(): void {
+    this.detach();
+  }
+}

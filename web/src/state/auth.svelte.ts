@@ -1,0 +1,70 @@
+/** Who uses the page. The session itself is an HttpOnly cookie that no script sees. */
+
+import { problemText, whenUnauthorised } from "../api/client";
+import { events } from "../api/events";
+import * as routes from "../api/routes";
+import type { User } from "../api/types";
+
+export type Standing = "checking" | "setup" | "out" | "in" | "unreachable";
+
+class Auth {
+  standing = $state<Standing>("checking");
+  user = $state.raw<User | null>(null);
+
+  constructor() {
+    whenUnauthorised(() => this.#left());
+  }
+
+  async check(): Promise<void> {
+    this.standing = "checking";
+    const me = await routes.me();
+    if (me.kind === "ok") {
+      this.#entered("user" in me.value ? me.value.user : me.value);
+      return;
+    }
+    if (me.kind === "problem" && me.problem.status !== 401) {
+      this.standing = "unreachable";
+      return;
+    }
+    const setup = await routes.setupNeeded();
+    this.standing = setup.kind === "ok" && setup.value.needed ? "setup" : "out";
+  }
+
+  /** Makes the first account; the text of the problem, or nothing. */
+  async setup(credentials: routes.Credentials): Promise<string | null> {
+    return this.#enter(await routes.setup(credentials));
+  }
+
+  async login(credentials: routes.Credentials): Promise<string | null> {
+    return this.#enter(await routes.login({ ...credentials, device: "Browser" }));
+  }
+
+  async logout(): Promise<void> {
+    await routes.logout();
+    this.#left();
+  }
+
+  #enter(result: Awaited<ReturnType<typeof routes.login>>): string | null {
+    if (result.kind === "ok") {
+      this.#entered(result.value.user);
+      return null;
+    }
+    if (result.kind === "aborted") return "The request was cut off.";
+    if (result.problem.status === 401) return "The name or the password is wrong.";
+    return problemText(result.problem);
+  }
+
+  #entered(user: User): void {
+    this.user = user;
+    this.standing = "in";
+    events.open();
+  }
+
+  #left(): void {
+    this.user = null;
+    this.standing = "out";
+    events.close();
+  }
+}
+
+export const auth = new Auth();
