@@ -1,0 +1,253 @@
+//! The folder of pictures: originals by content, and the sizes made of them.
+
+use std::fs;
+use std::io::{self, Cursor, Write as _};
+use std::path::{Path, PathBuf};
+
+use image::codecs::jpeg::JpegEncoder;
+use image::{DynamicImage, ImageDecoder as _, ImageReader, Limits};
+use spindle_base::id::new_id;
+use spindle_base::sync::Mutex;
+
+use crate::error::{LibraryError, Result};
+use crate::{Image, ImageFormat};
+
+/// A picture file larger than this is not read.
+pub(crate) const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
+/// Pixels on a side that are decoded at most; a 16,384 × 16,384 picture is beyond any camera.
+const MAX_SIDE: u32 = 16_384;
+/// Bytes that a decoder may allocate: a 64-megapixel photograph at 4 bytes a pixel.
+const MAX_ALLOC_BYTES: u64 = 256 * 1024 * 1024;
+/// Pixels on the longer side of what is kept: a full-HD backdrop.
+const KEPT_SIDE: u32 = 1_920;
+/// JPEG quality of what is kept and of what is made of it: the second step hides the first.
+const KEPT_QUALITY: u8 = 92;
+const SIZED_QUALITY: u8 = 85;
+/// The sides that are made. A ladder bounds the folder: without one, each pixel width that a
+/// client asks for would be a file.
+const LADDER: [u32; 10] = [80, 160, 240, 320, 400, 480, 640, 960, 1_280, KEPT_SIDE];
+
+/// What was kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) hash: String,
+    pub(crate) mime: &'static str,
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+}
+
+/// The folder. Its methods block on the system disk and on decoding.
+#[derive(Debug)]
+pub(crate) struct Store {
+    originals: PathBuf,
+    sized: PathBuf,
+    /// One decode at a time: a large photograph takes a quarter of a gigabyte while it lasts.
+    decoding: Mutex<(), 50>,
+}
+
+impl Store {
+    pub(crate) fn open(folder: &Path) -> Result<Self> {
+        let (originals, sized) = (folder.join("kept"), folder.join("sized"));
+        for dir in [&originals, &sized] {
+            fs::create_dir_all(dir).map_err(LibraryError::io("make folder", dir))?;
+        }
+        Ok(Self { originals, sized, decoding: Mutex::new(()) })
+    }
+
+    /// Decodes `bytes`, turns the picture upright, keeps it. `name` is for the error text.
+    pub(crate) fn keep(&self, bytes: &[u8], name: &str) -> Result<Kept> {
+        let _one = self.decoding.lock();
+        let picture = decode(bytes, name)?;
+        let picture = shrink(picture, KEPT_SIDE, KEPT_SIDE);
+        let alpha = has_transparency(&picture);
+        let (out, mime, ext) = if alpha {
+            (encode(&picture, ImageFormat::Png, KEPT_QUALITY, name)?, "image/png", "png")
+        } else {
+            (encode(&picture, ImageFormat::Jpeg, KEPT_QUALITY, name)?, "image/jpeg", "jpeg")
+        };
+        let hash = blake3::hash(&out).to_hex()[..32].to_owned();
+        write_whole(&self.originals.join(format!("{hash}.{ext}")), &out)?;
+        Ok(Kept { hash, mime, width: picture.width(), height: picture.height() })
+    }
+
+    /// The kept picture `hash` at `size`, made on first request.
+    pub(crate) fn sized(&self, hash: &str, size: (u32, u32), format: ImageFormat) -> Result<Image> {
+        let (ext, mime) = (format.as_str(), mime(format));
+        let etag = etag(hash, size, format);
+        let path = self.sized.join(format!("{hash}-{}x{}.{ext}", size.0, size.1));
+        match fs::read(&path) {
+            Ok(bytes) => return Ok(Image { bytes, mime, etag }),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(LibraryError::io("read", &path)(e)),
+        }
+        let _one = self.decoding.lock();
+        let original = self.original(hash)?;
+        let picture = shrink(decode(&original, hash)?, size.0, size.1);
+        let bytes = encode(&picture, format, SIZED_QUALITY, hash)?;
+        write_whole(&path, &bytes)?;
+        Ok(Image { bytes, mime, etag })
+    }
+
+    fn original(&self, hash: &str) -> Result<Vec<u8>> {
+        for ext in ["jpeg", "png"] {
+            let path = self.originals.join(format!("{hash}.{ext}"));
+            match fs::read(&path) {
+                Ok(bytes) => return Ok(bytes),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(LibraryError::io("read", &path)(e)),
+            }
+        }
+        // Emptied by hand: the next scan with a changed source, or a reset, brings it back.
+        Err(LibraryError::not_found("kept picture", hash))
+    }
+
+    /// Whether the kept file is there.
+    pub(crate) fn has(&self, hash: &str) -> bool {
+        ["jpeg", "png"].iter().any(|ext| self.originals.join(format!("{hash}.{ext}")).exists())
+    }
+}
+
+/// The size of a `width` × `height` picture fitted into what was asked for, by the ladder.
+pub(crate) fn fit(width: u32, height: u32, want_width: Option<u32>, want_height: Option<u32>) -> (u32, u32) {
+    let step = |side: u32| LADDER.into_iter().find(|s| *s >= side).unwrap_or(KEPT_SIDE);
+    let (max_w, max_h) = (want_width.map_or(KEPT_SIDE, step), want_height.map_or(KEPT_SIDE, step));
+    fitted(width, height, max_w, max_h)
+}
+
+fn fitted(width: u32, height: u32, max_w: u32, max_h: u32) -> (u32, u32) {
+    let (w, h) = (u64::from(width.max(1)), u64::from(height.max(1)));
+    if width <= max_w && height <= max_h {
+        return (width.max(1), height.max(1));
+    }
+    // The tighter side decides; integers, so that every caller comes to the same file name.
+    let by_width = (u64::from(max_w), (h * u64::from(max_w) / w).max(1));
+    let by_height = ((w * u64::from(max_h) / h).max(1), u64::from(max_h));
+    let (w, h) = if by_width.1 <= u64::from(max_h) { by_width } else { by_height };
+    (u32::try_from(w).unwrap_or(max_w), u32::try_from(h).unwrap_or(max_h))
+}
+
+pub(crate) fn etag(hash: &str, size: (u32, u32), format: ImageFormat) -> String {
+    format!("\"{hash}-{}x{}-{format}\"", size.0, size.1)
+}
+
+fn mime(format: ImageFormat) -> &'static str {
+    match format {
+        ImageFormat::Jpeg => "image/jpeg",
+        ImageFormat::Png => "image/png",
+        ImageFormat::Webp => "image/webp",
+    }
+}
+
+fn refused(name: &str) -> impl Fn(image::ImageError) -> LibraryError + '_ {
+    move |e| LibraryError::Picture { name: name.to_owned(), reason: e.to_string() }
+}
+
+fn decode(bytes: &[u8], name: &str) -> Result<DynamicImage> {
+    let mut limits = Limits::default();
+    limits.max_image_width = Some(MAX_SIDE);
+    limits.max_image_height = Some(MAX_SIDE);
+    limits.max_alloc = Some(MAX_ALLOC_BYTES);
+    let mut reader = ImageReader::new(Cursor::new(bytes))
+        .with_guessed_format()
+        .map_err(|e| LibraryError::Picture { name: name.to_owned(), reason: e.to_string() })?;
+    reader.limits(limits);
+    let mut decoder = reader.into_decoder().map_err(refused(name))?;
+    // Phones store pictures lying down and say so; a picture without the mark is upright.
+    let orientation = decoder.orientation().unwrap_or(image::metadata::Orientation::NoTransforms);
+    let mut picture = DynamicImage::from_decoder(decoder).map_err(refused(name))?;
+    picture.apply_orientation(orientation);
+    Ok(picture)
+}
+
+fn shrink(picture: DynamicImage, max_w: u32, max_h: u32) -> DynamicImage {
+    let (w, h) = fitted(picture.width(), picture.height(), max_w, max_h);
+    if (w, h) == (picture.width(), picture.height()) {
+        return picture;
+    }
+    // `thumbnail_exact` averages areas: far cheaper than a windowed filter, and no aliasing when
+    // shrinking by more than two; the last step of less than two wants the filter.
+    let near = picture.width() < w.saturating_mul(2);
+    if near {
+        picture.resize_exact(w, h, image::imageops::FilterType::CatmullRom)
+    } else {
+        picture
+            .thumbnail_exact(w.saturating_mul(3) / 2, h.saturating_mul(3) / 2)
+            .resize_exact(w, h, image::imageops::FilterType::CatmullRom)
+    }
+}
+
+fn has_transparency(picture: &DynamicImage) -> bool {
+    picture.color().has_alpha() && picture.to_rgba8().pixels().any(|p| p.0[3] < 250)
+}
+
+fn encode(picture: &DynamicImage, format: ImageFormat, quality: u8, name: &str) -> Result<Vec<u8>> {
+    let mut out = Cursor::new(Vec::new());
+    match format {
+        ImageFormat::Jpeg => {
+            let encoder = JpegEncoder::new_with_quality(&mut out, quality);
+            picture.to_rgb8().write_with_encoder(encoder).map_err(refused(name))?;
+        }
+        ImageFormat::Png => {
+            DynamicImage::from(picture.to_rgba8()).write_to(&mut out, image::ImageFormat::Png).map_err(refused(name))?;
+        }
+        ImageFormat::Webp => {
+            DynamicImage::from(picture.to_rgba8()).write_to(&mut out, image::ImageFormat::WebP).map_err(refused(name))?;
+        }
+    }
+    Ok(out.into_inner())
+}
+
+/// Whole or not at all: another request may read the name at any time.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let part = path.with_extension(format!("{}.part", new_id()));
+    let written = fs::File::create(&part).and_then(|mut f| f.write_all(bytes)).and_then(|()| fs::rename(&part, path));
+    written.map_err(|e| {
+        drop(fs::remove_file(&part));
+        LibraryError::io("write", path)(e)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn png(width: u32, height: u32) -> Vec<u8> {
+        let mut out = Cursor::new(Vec::new());
+        DynamicImage::new_rgb8(width, height).write_to(&mut out, image::ImageFormat::Png).unwrap();
+        out.into_inner()
+    }
+
+    #[test]
+    fn sizes_go_by_the_ladder_and_never_up() {
+        assert_eq!(fit(1_000, 1_500, Some(300), None), (320, 480));
+        assert_eq!(fit(1_000, 1_500, Some(300), Some(300)), (213, 320));
+        assert_eq!(fit(100, 150, Some(300), None), (100, 150));
+        assert_eq!(fit(1_000, 1_500, Some(u32::MAX), Some(0)), (53, 80));
+        assert_eq!(fit(1_920, 3, Some(1), None), (80, 1));
+    }
+
+    #[test]
+    fn a_picture_is_kept_small_and_given_out_by_size() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let kept = store.keep(&png(3_000, 1_000), "x.png").unwrap();
+        assert_eq!((kept.width, kept.height, kept.mime), (1_920, 640, "image/jpeg"));
+        let image = store.sized(&kept.hash, fit(kept.width, kept.height, Some(200), None), ImageFormat::Jpeg).unwrap();
+        let back = decode(&image.bytes, "back").unwrap();
+        assert_eq!((back.width(), back.height()), (240, 80));
+        let again = store.sized(&kept.hash, (240, 80), ImageFormat::Jpeg).unwrap();
+        assert_eq!(again.bytes, image.bytes);
+    }
+
+    #[test]
+    fn what_is_no_picture_is_refused_with_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let error = store.keep(b"#EXTM3U\nnot a picture", "poster.jpg").unwrap_err();
+        assert!(error.to_string().contains("poster.jpg"), "{error}");
+        let mut huge = png(8, 8);
+        // The width in the header (PNG section 11.2.2): a bomb that claims 2^31 - 1 pixels.
+        huge[16..20].copy_from_slice(&0x7fff_ffff_u32.to_be_bytes());
+        assert!(store.keep(&huge, "bomb.png").is_err());
+    }
+}

@@ -1,0 +1,3 @@
+//! What files beside the media say about it.
+
+pub(crate) mod nfo;

@@ -1,0 +1,164 @@
+//! Takes requests for scans, makes one of many, runs one at a time a library.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use spindle_base::shutdown::Shutdown;
+use spindle_base::sync::Mutex;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::scan::{self, Context};
+use super::{Backend, Config, Prober};
+use crate::error::{LibraryError, Result};
+use crate::{Event, Library, ScanReport};
+
+type Waiter = oneshot::Sender<std::result::Result<ScanReport, Arc<LibraryError>>>;
+
+/// Scans on request. Cheap to clone. Needs a tokio runtime.
+#[derive(Clone)]
+pub struct Controller {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    context: Context,
+    shutdown: Shutdown,
+    running: Mutex<HashMap<String, Running>, 30>,
+}
+
+/// A library that is being scanned.
+struct Running {
+    /// Ends the probing of the scan that runs, so that new names do not wait for it.
+    hurry: CancellationToken,
+    /// Someone asked again since it began: it will run once more.
+    again: bool,
+    /// Who waits for the scan that runs, and for the one after it.
+    now: Vec<Waiter>,
+    next: Vec<Waiter>,
+}
+
+impl std::fmt::Debug for Controller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Controller").finish_non_exhaustive()
+    }
+}
+
+impl Controller {
+    /// A controller for `library`. Scans end early when `shutdown` is requested.
+    #[must_use]
+    pub fn start(
+        library: Library,
+        prober: Arc<dyn Prober>,
+        backend: Arc<dyn Backend>,
+        config: Config,
+        shutdown: Shutdown,
+    ) -> Self {
+        let context = Context { library, prober, backend, config };
+        Self { inner: Arc::new(Inner { context, shutdown, running: Mutex::new(HashMap::new()) }) }
+    }
+
+    /// Asks for a scan and returns. Requests that come while one runs become one more after it.
+    pub fn request(&self, library: &str) {
+        self.enqueue(library, None);
+    }
+
+    /// Asks for a scan and waits for its report.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown library, `Unavailable` when the server stops meanwhile.
+    pub async fn scan(&self, library: &str) -> Result<ScanReport> {
+        self.inner.context.library.library(library).await?;
+        let (tx, rx) = oneshot::channel();
+        self.enqueue(library, Some(tx));
+        match rx.await {
+            Ok(Ok(report)) => Ok(report),
+            Ok(Err(shared)) => Err(Arc::try_unwrap(shared).unwrap_or_else(|e| LibraryError::Unavailable(e.to_string()))),
+            Err(_) => Err(LibraryError::Unavailable("the scan was stopped".to_owned())),
+        }
+    }
+
+    /// Ids of the libraries that are being scanned.
+    #[must_use]
+    pub fn scanning(&self) -> Vec<String> {
+        self.inner.running.lock().keys().cloned().collect()
+    }
+
+    fn enqueue(&self, library: &str, waiter: Option<Waiter>) {
+        let mut running = self.inner.running.lock();
+        if let Some(at) = running.get_mut(library) {
+            at.again = true;
+            at.hurry.cancel();
+            at.next.extend(waiter);
+            return;
+        }
+        let state = Running {
+            hurry: self.inner.shutdown.token().child_token(),
+            again: false,
+            now: waiter.into_iter().collect(),
+            next: Vec::new(),
+        };
+        let hurry = state.hurry.clone();
+        running.insert(library.to_owned(), state);
+        drop(running);
+        let (controller, library) = (self.clone(), library.to_owned());
+        self.inner.shutdown.spawn("library-scan", async move { controller.run(library, hurry).await });
+    }
+
+    /// Scans until nobody has asked again.
+    async fn run(&self, library: String, mut hurry: CancellationToken) {
+        loop {
+            let events = &self.inner.context.library;
+            events.emit(Event::ScanStarted { library: library.clone() });
+            let stop = self.inner.shutdown.token();
+            let outcome = scan::run(&self.inner.context, &library, &stop, &hurry).await;
+            let incoming = outcome.as_ref().is_ok_and(|r| r.incoming > 0);
+            match &outcome {
+                Ok(report) => events.emit(Event::ScanFinished { library: library.clone(), report: report.clone() }),
+                Err(e) => {
+                    tracing::warn!(library.id = library, error = %e, "a scan failed");
+                    events.emit(Event::ScanFailed { library: library.clone(), reason: e.to_string() });
+                }
+            }
+            let Some(next) = self.finish(&library, outcome.map_err(Arc::new)) else {
+                if incoming {
+                    self.retry_later(library);
+                }
+                return;
+            };
+            hurry = next;
+        }
+    }
+
+    /// Answers those who waited. The signal of the next scan, or `None` when the library is idle.
+    fn finish(&self, library: &str, outcome: std::result::Result<ScanReport, Arc<LibraryError>>) -> Option<CancellationToken> {
+        let mut running = self.inner.running.lock();
+        let stopping = self.inner.shutdown.is_requested();
+        let (waiters, next) = match running.get_mut(library) {
+            Some(state) if state.again && !stopping => {
+                state.again = false;
+                state.hurry = self.inner.shutdown.token().child_token();
+                let next = std::mem::take(&mut state.next);
+                (std::mem::replace(&mut state.now, next), Some(state.hurry.clone()))
+            }
+            // Dropping the waiters of a scan that will not come tells them so.
+            _ => (running.remove(library).map(|s| s.now).unwrap_or_default(), None),
+        };
+        drop(running);
+        for waiter in waiters {
+            drop(waiter.send(outcome.clone()));
+        }
+        next
+    }
+
+    fn retry_later(&self, library: String) {
+        let controller = self.clone();
+        self.inner.shutdown.spawn("library-scan-incoming", async move {
+            let wait = controller.inner.context.config.incoming_retry;
+            tokio::select! {
+                () = tokio::time::sleep(wait) => controller.request(&library),
+                () = controller.inner.shutdown.requested() => {}
+            }
+        });
+    }
+}
