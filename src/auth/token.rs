@@ -8,11 +8,11 @@ pub fn new() -> String {
     hex(&random_bytes::<32>())
 }
 
-/// What the database keeps of a token: its BLAKE3 hash in hexadecimal. The token has 256 bits of
-/// entropy, so that no slow hash is needed.
+/// What the database keeps of a token: its BLAKE3 hash. The token has 256 bits of entropy, so that
+/// no slow hash is needed.
 #[must_use]
-pub fn hash(token: &str) -> String {
-    hex(blake3::hash(token.as_bytes()).as_bytes())
+pub fn hash(token: &str) -> [u8; 32] {
+    *blake3::hash(token.as_bytes()).as_bytes()
 }
 
 /// Lower-case hexadecimal.

@@ -17,6 +17,8 @@ pub enum ErrorKind {
     Conflict,
     /// It is over a limit that is there on purpose.
     OverLimit,
+    /// Asked too often; after a while it is allowed again.
+    TooMany,
     /// The thing exists and cannot be reached now: a mount is gone, a worker died, a disk is away.
     Unavailable,
     /// It did not happen in the time that it was given.

@@ -416,6 +416,19 @@ fn beside_program(name: &str) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from(name))
 }
 
+/// The settings file that `SPINDLE_CONFIG` names, where no flag does.
+#[must_use]
+pub fn file_from_environment() -> Option<PathBuf> {
+    std::env::var_os("SPINDLE_CONFIG").map(PathBuf::from)
+}
+
+/// The worker program where no settings are read: `SPINDLE_TRANSCODE_WORKER`, or beside this one.
+#[must_use]
+pub fn worker_program() -> PathBuf {
+    std::env::var_os("SPINDLE_TRANSCODE_WORKER")
+        .map_or_else(|| beside_program("spindle-transcode"), PathBuf::from)
+}
+
 /// The variables of this process, those that are not UTF-8 left out.
 pub fn variables() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))

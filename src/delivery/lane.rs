@@ -70,7 +70,7 @@ pub async fn send(
     version: Version,
     keep_alive: bool,
     now_us: i64,
-    reply: Reply,
+    mut reply: Reply,
 ) -> Result<Sent, LaneError> {
     let sends_body = *method != Method::HEAD && !reply.parts.is_empty();
     let head = head(&reply, version, keep_alive, now_us);
@@ -78,7 +78,7 @@ pub async fn send(
     write_all(socket, &head, flags).await?;
     drop(head);
     if sends_body {
-        let mut parts = reply.parts.into_iter().peekable();
+        let mut parts = std::mem::take(&mut reply.parts).into_iter().peekable();
         while let Some(part) = parts.next() {
             match part {
                 Part::Memory(bytes) => {

@@ -6,5 +6,6 @@
 pub mod connection;
 pub mod entity;
 pub mod lane;
+pub mod problem;
 pub mod range;
 pub mod reply;

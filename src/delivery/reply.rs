@@ -61,9 +61,18 @@ pub struct Reply {
     pub headers: HeaderMap,
     /// The body, in order. A reply to HEAD keeps its parts: the lane counts and does not send.
     pub parts: Vec<Part>,
+    /// Dropped when the reply has been sent or given up: whatever must live until then.
+    held: Option<Arc<dyn std::any::Any + Send + Sync>>,
 }
 
 impl Reply {
+    /// Keeps `guard` until the reply has been sent.
+    #[must_use]
+    pub fn holding<G: Send + Sync + 'static>(mut self, guard: G) -> Self {
+        self.held = Some(Arc::new(guard));
+        self
+    }
+
     /// A reply of a few bytes.
     #[must_use]
     pub fn memory(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Self {
@@ -73,6 +82,7 @@ impl Reply {
             status,
             headers,
             parts: vec![Part::Memory(body.into())],
+            held: None,
         }
     }
 
@@ -162,6 +172,7 @@ pub fn serve(
         status,
         headers: out,
         parts,
+        held: None,
     }
 }
 

@@ -4,7 +4,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use rust_embed::RustEmbed;
 
-use super::problem::Problem;
+use crate::delivery::problem::Problem;
 
 #[derive(RustEmbed)]
 #[folder = "web/dist"]

@@ -6,10 +6,10 @@ use axum::response::Response;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use spindle_base::error::ErrorKind;
-use spindle_library::User;
+use spindle_library::{Role, User};
 
 use super::ServerState;
-use super::problem::Problem;
+use crate::delivery::problem::Problem;
 use crate::auth::token;
 
 /// Name of the session cookie.
@@ -21,7 +21,7 @@ pub struct Viewer {
     /// The account.
     pub user: User,
     /// Hash of the token that was shown, to revoke it at logout.
-    pub token_hash: String,
+    pub token_hash: [u8; 32],
 }
 
 /// A viewer who may change the server: the owner.
@@ -41,7 +41,7 @@ impl FromRequestParts<ServerState> for Viewer {
             ));
         }
         let token_hash = token::hash(&shown);
-        let user = state.library.user_by_token(&token_hash).await?.ok_or_else(nobody)?;
+        let user = state.library.user_of_token(&token_hash).await?.ok_or_else(nobody)?;
         Ok(Self { user, token_hash })
     }
 }
@@ -51,7 +51,7 @@ impl FromRequestParts<ServerState> for Owner {
 
     async fn from_request_parts(parts: &mut Parts, state: &ServerState) -> Result<Self, Problem> {
         let viewer = Viewer::from_request_parts(parts, state).await?;
-        if viewer.user.is_owner() {
+        if viewer.user.role == Role::Admin {
             Ok(Self(viewer))
         } else {
             Err(Problem::new(ErrorKind::Forbidden, "only the owner may do this"))

@@ -100,6 +100,7 @@ pub fn status_of(kind: ErrorKind) -> StatusCode {
         ErrorKind::Forbidden => StatusCode::FORBIDDEN,
         ErrorKind::NotFound => StatusCode::NOT_FOUND,
         ErrorKind::Conflict => StatusCode::CONFLICT,
+        ErrorKind::TooMany => StatusCode::TOO_MANY_REQUESTS,
         ErrorKind::OverLimit | ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         ErrorKind::TimedOut => StatusCode::GATEWAY_TIMEOUT,
         ErrorKind::Unreadable => StatusCode::UNPROCESSABLE_ENTITY,

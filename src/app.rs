@@ -1,0 +1,337 @@
+//! Puts the rooms together, runs the server, stops it in order. The only place that knows every
+//! room.
+
+mod adapters;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use spindle_base::clock::{Clock as _, SharedClock, SystemClock};
+use spindle_base::id::random_bytes;
+use spindle_base::shutdown::Shutdown;
+use spindle_library::{Controller, Library, LibraryKind, scanner};
+use spindle_storage::Storage;
+use spindle_transcode::Transcoder;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::auth::signature::Key;
+use crate::auth::token::hex;
+use crate::config::Config;
+use crate::delivery::connection::{self, Services};
+use crate::http::{self, MediaLane, ServerState};
+use crate::sessions::{Parts, Sessions};
+
+pub use adapters::{DiskBackend, WorkerProber};
+
+/// Connections at once. Each waiting one holds a few KiB.
+const MAX_CONNECTIONS: usize = 8192;
+/// How long open requests may take at shutdown before they are cut off.
+const DRAIN: Duration = Duration::from_secs(10);
+/// Connections that the kernel keeps for us while we are busy.
+const BACKLOG: u32 = 1024;
+
+/// The rooms that every command over a data directory needs.
+pub struct Rooms {
+    /// Time.
+    pub clock: SharedClock,
+    /// Stops everything.
+    pub shutdown: Shutdown,
+    /// The index.
+    pub library: Library,
+    /// Disks.
+    pub storage: Storage,
+    /// Workers.
+    pub transcoder: Transcoder,
+    /// Scans.
+    pub scanner: Controller,
+}
+
+/// The server, listening but not serving yet.
+pub struct App {
+    rooms: Rooms,
+    sessions: Sessions,
+    services: Services,
+    listener: TcpListener,
+    ready: Arc<AtomicBool>,
+    libraries: Vec<String>,
+    scan_on_start: bool,
+    address: SocketAddr,
+}
+
+impl Rooms {
+    /// Opens the index and starts disks, workers and scanner.
+    ///
+    /// # Errors
+    /// One line each: the index cannot be opened or is from a newer version; the cache folder
+    /// cannot be made.
+    pub fn open(config: &Config) -> anyhow::Result<Self> {
+        let clock: SharedClock = Arc::new(SystemClock);
+        let shutdown = Shutdown::new();
+        // The index first: if it is not ours to touch, nothing else is.
+        let library = Library::open(&config.data_dir, clock.clone())?;
+        let storage = Storage::start(
+            spindle_storage::Config {
+                helper: config.helper.clone(),
+                read_chunk_bytes: config.read_chunk_bytes,
+                helper_program: std::env::current_exe().ok(),
+            },
+            clock.clone(),
+        )?;
+        let cache_dir = config.data_dir.join("cache");
+        let transcoder = Transcoder::start(
+            spindle_transcode::Config {
+                worker_program: config.worker.clone(),
+                cache_dir,
+                cache_bytes: config.cache_bytes,
+                max_workers: config.max_workers,
+                run_ahead: config.run_ahead,
+            },
+            clock.clone(),
+            shutdown.clone(),
+        )?;
+        let scanner = Controller::start(
+            library.clone(),
+            Arc::new(WorkerProber::new(transcoder.clone())),
+            Arc::new(DiskBackend::new(storage.clone())),
+            scanner::Config::default(),
+            shutdown.clone(),
+        );
+        Ok(Self {
+            clock,
+            shutdown,
+            library,
+            storage,
+            transcoder,
+            scanner,
+        })
+    }
+
+    /// Makes sure that the libraries of the settings are in the index; gives their ids.
+    ///
+    /// # Errors
+    /// The index's own.
+    pub async fn ensure_libraries(&self, config: &Config) -> anyhow::Result<Vec<String>> {
+        let mut ids = Vec::new();
+        for setting in &config.libraries {
+            let kind: LibraryKind = setting.kind.parse()?;
+            let path = absolute(&setting.path)?;
+            let library = self.library.ensure_library(kind, &path).await?;
+            ids.push(library.id);
+        }
+        Ok(ids)
+    }
+
+    /// Stops in the order of use: scans and workers, disks, the index last.
+    pub async fn close(self) {
+        if !self.shutdown.close(DRAIN).await {
+            tracing::warn!("some tasks did not end in time");
+        }
+        let (storage, library) = (self.storage, self.library);
+        let closed = tokio::task::spawn_blocking(move || {
+            storage.close();
+            library.close();
+        });
+        if closed.await.is_err() {
+            tracing::error!("closing the index failed");
+        }
+    }
+}
+
+/// Links are kept as the owner wrote them: a library may be moved by moving a link.
+fn absolute(path: &std::path::Path) -> anyhow::Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("unable to make `{}` absolute", path.display()))
+}
+
+impl App {
+    /// Opens everything and listens.
+    ///
+    /// # Errors
+    /// One line that says what is wrong and what to do.
+    pub async fn build(config: Config) -> anyhow::Result<Self> {
+        // The port before anything is touched: a second server by mistake must leave no trace.
+        let listener = listen(config.listen)?;
+        let address = listener.local_addr()?;
+        let rooms = Rooms::open(&config)?;
+        let ids = rooms.ensure_libraries(&config).await?;
+        let key = rooms.library.setting_or_insert("media_key", &hex(&random_bytes::<32>())).await?;
+        let sessions = Sessions::start(
+            Parts {
+                library: rooms.library.clone(),
+                storage: rooms.storage.clone(),
+                transcoder: rooms.transcoder.clone(),
+                clock: rooms.clock.clone(),
+                key: Key::new(*blake3::hash(key.as_bytes()).as_bytes()),
+                idle_s: config.session_idle_s,
+            },
+            &rooms.shutdown,
+        );
+        let media = MediaLane::new(sessions.clone(), rooms.storage.clone(), rooms.transcoder.clone());
+        let ready = Arc::new(AtomicBool::new(false));
+        let state = ServerState {
+            library: rooms.library.clone(),
+            scanner: rooms.scanner.clone(),
+            sessions: sessions.clone(),
+            storage: rooms.storage.clone(),
+            transcoder: rooms.transcoder.clone(),
+            media: media.clone(),
+            clock: rooms.clock.clone(),
+            throttle: Arc::default(),
+            ready: Arc::clone(&ready),
+            shutdown: rooms.shutdown.clone(),
+        };
+        let services = Services {
+            media: Arc::new(media),
+            router: http::router(state),
+            clock: rooms.clock.clone(),
+            shutdown: rooms.shutdown.token(),
+        };
+        let attribution = rooms.storage.attribution();
+        tracing::info!(%address, data_dir = %config.data_dir.display(), ?attribution, "started");
+        if let Err(why) = rooms.transcoder.available() {
+            tracing::warn!(%why, "files that need converting cannot be played");
+        }
+        Ok(Self {
+            rooms,
+            sessions,
+            services,
+            listener,
+            ready,
+            libraries: ids,
+            scan_on_start: config.scan_on_start,
+            address,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until the first signal, then lets open requests end; a second signal stops at once.
+    pub async fn run(self) {
+        let signals = Signals::new();
+        self.run_until(signals.next(), signals.next()).await;
+    }
+
+    /// Serves until `stop` resolves, then stops in order, or at once when `at_once` resolves.
+    pub async fn run_until(self, stop: impl Future<Output = ()>, at_once: impl Future<Output = ()>) {
+        self.ready.store(true, Ordering::Release);
+        if self.scan_on_start {
+            self.request_scans().await;
+        }
+        let permits = Arc::new(tokio::sync::Semaphore::new(MAX_CONNECTIONS));
+        tokio::select! {
+            () = accept(&self.listener, &self.services, &permits) => {}
+            () = stop => tracing::info!("stopping; a second signal stops at once"),
+        }
+        self.ready.store(false, Ordering::Release);
+        let stopping = async {
+            self.sessions.close_all().await;
+            self.services.shutdown.cancel();
+            // Every connection gives its permit back when it ends.
+            let all = u32::try_from(MAX_CONNECTIONS).unwrap_or(u32::MAX);
+            let drained = tokio::time::timeout(DRAIN, permits.acquire_many(all)).await;
+            if drained.is_err() {
+                tracing::warn!("some connections were cut off");
+            }
+            self.rooms.close().await;
+        };
+        tokio::select! {
+            () = stopping => tracing::info!("stopped"),
+            () = at_once => tracing::warn!("stopped at once"),
+        }
+    }
+
+    /// The libraries of the settings, or all where the settings name none.
+    async fn request_scans(&self) {
+        let mut ids = self.libraries.clone();
+        match self.rooms.library.libraries().await {
+            Ok(all) => ids.extend(all.into_iter().map(|l| l.id)),
+            Err(error) => tracing::error!(%error, "unable to list the libraries"),
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        for id in ids {
+            self.rooms.scanner.request(&id);
+        }
+    }
+}
+
+fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A restart must not wait for connections of the last run to be forgotten.
+    socket.set_reuseaddr(true)?;
+    let bound = socket.bind(address).and_then(|()| socket.listen(BACKLOG));
+    bound.map_err(|error| {
+        let why = match error.kind() {
+            std::io::ErrorKind::AddrInUse => "another program uses that port; stop it or choose another with --listen".to_owned(),
+            std::io::ErrorKind::PermissionDenied => "ports below 1024 need a privilege; choose another with --listen".to_owned(),
+            _ => error.to_string(),
+        };
+        anyhow::anyhow!("unable to listen on {address}: {why}")
+    })
+}
+
+/// Accepts until the listener breaks for good. Out of descriptors it waits for one to come back.
+async fn accept(listener: &TcpListener, services: &Services, permits: &Arc<tokio::sync::Semaphore>) {
+    loop {
+        let Ok(permit) = Arc::clone(permits).acquire_owned().await else {
+            return;
+        };
+        match listener.accept().await {
+            Ok((socket, peer)) => {
+                let services = services.clone();
+                tokio::spawn(async move {
+                    connection::serve(socket, peer, services).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "unable to accept a connection");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+/// SIGINT and SIGTERM.
+struct Signals {
+    given: Arc<tokio::sync::Notify>,
+}
+
+impl Signals {
+    fn new() -> Self {
+        let given = Arc::new(tokio::sync::Notify::new());
+        for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
+            match signal(kind) {
+                Ok(mut stream) => {
+                    let given = Arc::clone(&given);
+                    tokio::spawn(async move {
+                        while stream.recv().await.is_some() {
+                            given.notify_one();
+                        }
+                    });
+                }
+                Err(error) => tracing::error!(%error, "unable to listen for signals"),
+            }
+        }
+        Self { given }
+    }
+
+    /// The next signal.
+    async fn next(&self) {
+        self.given.notified().await;
+    }
+}
+
+/// Microseconds since the epoch, for commands that show a time.
+#[must_use]
+pub fn now_us() -> i64 {
+    SystemClock.unix_us()
+}

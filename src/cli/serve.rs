@@ -1,0 +1,136 @@
+//! `spindle serve`: the server.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use tracing_subscriber::filter::LevelFilter;
+
+use super::{Failure, Outcome, print};
+use crate::app::App;
+use crate::config::{self, Config, Layers, Origin};
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// Settings file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// Block trace: auto, off, or the socket of a running storage-helper
+    #[arg(long, value_name = "auto|off|SOCKET")]
+    storage_helper: Option<String>,
+    /// Print the settings and where each came from, then exit
+    #[arg(long)]
+    print_config: bool,
+    /// Print one line of JSON when ready
+    #[arg(long)]
+    json: bool,
+}
+
+/// Flags that every command with a data directory has.
+#[derive(Debug, Args)]
+pub(super) struct Common {
+    /// Folder for the database, pictures and cache
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// A library: movies, tv, music, photos or mixed, and its folder; may be repeated
+    #[arg(long = "library", value_name = "KIND=PATH")]
+    libraries: Vec<String>,
+}
+
+impl Common {
+    /// Flags over variables over the file.
+    pub(super) fn layers(&self, file: Option<&std::path::Path>) -> Result<Layers, Failure> {
+        let mut layers = Layers::default();
+        let build = |layers: &mut Layers| {
+            if let Some(file) = file.map(PathBuf::from).or_else(config::file_from_environment) {
+                layers.file(&file)?;
+            }
+            layers.environment(config::variables())?;
+            if let Some(dir) = &self.data_dir {
+                layers.set("data_dir", &dir.display().to_string(), Origin::Flag)?;
+            }
+            for library in &self.libraries {
+                layers.library(library, Origin::Flag)?;
+            }
+            Ok::<_, config::ConfigError>(())
+        };
+        build(&mut layers).map_err(|e| Failure::Usage(e.to_string()))?;
+        Ok(layers)
+    }
+}
+
+pub(super) fn run(arguments: Arguments) -> Outcome {
+    let config = settings(&arguments)?;
+    if arguments.print_config {
+        print(&config.print());
+        return Ok(());
+    }
+    for library in &config.libraries {
+        if !library.path.is_dir() {
+            let message = format!(
+                "the library folder `{}` is not a folder that can be read; create it, mount it, or correct --library",
+                library.path.display()
+            );
+            return Err(Failure::Failed(message));
+        }
+    }
+    log(&config);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("spindle-io")
+        .build()?;
+    runtime.block_on(async {
+        let app = App::build(config).await?;
+        let address = app.address();
+        if arguments.json {
+            print(&format!("{}\n", serde_json::json!({ "listening": format!("http://{address}") })));
+        } else {
+            print(&format!("Spindle is ready: {}\n", for_people(address)));
+        }
+        app.run().await;
+        Ok::<_, anyhow::Error>(())
+    })?;
+    Ok(())
+}
+
+/// An address that a person can open: `0.0.0.0` is reached as localhost.
+fn for_people(address: std::net::SocketAddr) -> String {
+    if address.ip().is_unspecified() {
+        format!("http://localhost:{}", address.port())
+    } else {
+        format!("http://{address}")
+    }
+}
+
+fn settings(arguments: &Arguments) -> Result<Config, Failure> {
+    let mut layers = arguments.common.layers(arguments.config.as_deref())?;
+    let flags = [("listen", &arguments.listen), ("storage.helper", &arguments.storage_helper)];
+    for (key, value) in flags {
+        if let Some(value) = value {
+            layers
+                .set(key, value, Origin::Flag)
+                .map_err(|e| Failure::Usage(e.to_string()))?;
+        }
+    }
+    layers.build().map_err(|e| Failure::Usage(e.to_string()))
+}
+
+fn log(config: &Config) {
+    let level = LevelFilter::from_level(config.log_level);
+    let builder = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .with_target(false);
+    // A second subscriber in one process is a test's business; the first one stays.
+    let _already = if config.log_json {
+        tracing::subscriber::set_global_default(builder.json().finish())
+    } else {
+        let color = std::io::stderr().is_terminal();
+        tracing::subscriber::set_global_default(builder.with_ansi(color).finish())
+    };
+}

@@ -1,0 +1,30 @@
+//! `spindle storage-helper`: the small privileged process that traces block requests and reads
+//! btrfs chunk trees for a server. Everything it does is in `spindle_storage::trace`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::Outcome;
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// Listen on this socket; without it, speak over the inherited descriptor 3
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Only this user may connect to the socket
+    #[arg(long, value_name = "UID", requires = "socket")]
+    allow_uid: Option<u32>,
+}
+
+pub(super) fn run(arguments: Arguments) -> Outcome {
+    let endpoint = match arguments.socket {
+        Some(path) => spindle_storage::HelperEndpoint::Listen {
+            path,
+            allow_uid: arguments.allow_uid,
+        },
+        None => spindle_storage::HelperEndpoint::Inherited,
+    };
+    spindle_storage::run_helper(endpoint)?;
+    Ok(())
+}

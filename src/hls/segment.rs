@@ -1,0 +1,41 @@
+//! Segments and the init segment. A segment is the same bytes whichever run made it, so that its
+//! number within the plan is its identity.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Method, header};
+use spindle_transcode::{Rendition, Segment, TranscodeError};
+
+use crate::delivery::entity::Entity;
+use crate::delivery::reply::{Reply, Source, serve};
+use crate::delivery::problem::Problem;
+
+/// The init segment.
+pub(super) async fn init(rendition: &Rendition, method: &Method, headers: &HeaderMap) -> Result<Reply, Problem> {
+    respond(rendition.init().await, "init", method, headers)
+}
+
+/// Segment `n`, made now if nobody has it.
+pub(super) async fn get(rendition: &Rendition, n: usize, method: &Method, headers: &HeaderMap) -> Result<Reply, Problem> {
+    respond(rendition.segment(n).await, &n.to_string(), method, headers)
+}
+
+fn respond(
+    made: Result<Segment, TranscodeError>,
+    name: &str,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<Reply, Problem> {
+    let segment = made?;
+    let entity = Entity {
+        size_bytes: segment.len_bytes,
+        // The URL names one session and so one plan: number and length tell the segment.
+        etag: format!("\"{name}-{:x}\"", segment.len_bytes),
+        modified_us: 0,
+    };
+    let source = Source::Segment(Arc::new(segment));
+    let boundary = spindle_base::id::new_id();
+    let mut reply = serve(method, headers, &entity, "video/mp4", &source, &boundary);
+    reply.headers.remove(header::LAST_MODIFIED);
+    Ok(reply.with(header::CACHE_CONTROL, "private, max-age=86400, immutable"))
+}

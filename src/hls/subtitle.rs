@@ -1,0 +1,130 @@
+//! Text subtitles as WebVTT: converted once, kept in a bounded cache, served with validators.
+
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Method, StatusCode, header};
+use spindle_base::error::ErrorKind;
+use spindle_base::sync::Mutex;
+use spindle_media::subtitle::to_webvtt;
+use spindle_storage::{MediaFile, Storage, StreamId};
+use spindle_transcode::Transcoder;
+
+use crate::delivery::reply::Reply;
+use crate::delivery::problem::Problem;
+use crate::sessions::{Session, SubtitleSource};
+
+/// Largest subtitle file that is read: the longest real ones, karaoke included, have a few MiB.
+const MAX_FILE_BYTES: u64 = 16 << 20;
+/// Bytes of converted subtitles kept.
+const MAX_CACHE_BYTES: usize = 32 << 20;
+
+/// File and stream of what was converted.
+type Key = (u64, u64, i64, u32);
+
+/// Converted subtitles, the oldest dropped first.
+#[derive(Default)]
+pub struct Cache(Mutex<VecDeque<(Key, Bytes)>, 70>);
+
+impl Cache {
+    fn get(&self, key: &Key) -> Option<Bytes> {
+        self.0.lock().iter().find(|(k, _)| k == key).map(|(_, text)| text.clone())
+    }
+
+    fn put(&self, key: Key, text: Bytes) {
+        let mut entries = self.0.lock();
+        entries.push_back((key, text));
+        let mut total: usize = entries.iter().map(|(_, t)| t.len()).sum();
+        while total > MAX_CACHE_BYTES && entries.len() > 1 {
+            total -= entries.pop_front().map_or(0, |(_, t)| t.len());
+        }
+    }
+}
+
+/// What a conversion needs.
+pub struct Tools<'a> {
+    /// Reads the file beside the film.
+    pub storage: &'a Storage,
+    /// Extracts what is inside.
+    pub transcoder: &'a Transcoder,
+    /// What was converted before.
+    pub cache: &'a Cache,
+}
+
+/// Answers `/media/{signed}/subtitles/{stream}.vtt`.
+pub async fn get(
+    session: &Session,
+    name: &str,
+    tools: &Tools<'_>,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<Reply, Problem> {
+    let stream = name.strip_suffix(".vtt").and_then(|n| n.parse::<u32>().ok());
+    let source = stream.and_then(|n| session.subtitles.iter().find(|s| s.stream == n));
+    let Some(source) = source else {
+        return Err(Problem::not_found("this session has no such subtitles"));
+    };
+    let text = text(session, source, tools).await?;
+    let etag = format!("\"{}\"", &blake3::hash(&text).to_hex()[..32]);
+    let known = headers
+        .get(header::IF_NONE_MATCH)
+        .and_then(|v| v.to_str().ok())
+        .is_some_and(|tags| tags.contains(&etag));
+    let reply = if known && matches!(*method, Method::GET | Method::HEAD) {
+        let mut reply = Reply::memory(StatusCode::NOT_MODIFIED, "text/vtt; charset=utf-8", Bytes::new());
+        reply.parts.clear();
+        reply
+    } else {
+        Reply::memory(StatusCode::OK, "text/vtt; charset=utf-8", text)
+    };
+    Ok(reply
+        .with(header::ETAG, &etag)
+        .with(header::CACHE_CONTROL, "private, max-age=86400"))
+}
+
+async fn text(session: &Session, source: &SubtitleSource, tools: &Tools<'_>) -> Result<Bytes, Problem> {
+    let Some(path) = &source.path else {
+        let key = key(&session.file, source.stream);
+        if let Some(known) = tools.cache.get(&key) {
+            return Ok(known);
+        }
+        let fd = session.file.fd().try_clone_to_owned();
+        let fd = fd.map_err(|e| Problem::new(ErrorKind::Unavailable, format!("unable to open the film again: {e}")))?;
+        let text = tools.transcoder.subtitle_vtt(fd, source.stream).await?;
+        tools.cache.put(key, text.clone());
+        return Ok(text);
+    };
+    let file = tools.storage.open(path, StreamId::BACKGROUND).await?;
+    let key = key(&file, source.stream);
+    if let Some(known) = tools.cache.get(&key) {
+        return Ok(known);
+    }
+    let bytes = whole(&file).await?;
+    let (codec, language) = (source.codec.clone(), source.language.clone());
+    // A large file in an old alphabet takes a while to guess: not on the executor.
+    let converted = tokio::task::spawn_blocking(move || to_webvtt(&bytes, &codec, language.as_deref()))
+        .await
+        .map_err(|_| Problem::new(ErrorKind::Fault, "unable to convert the subtitles"))?;
+    let text = Bytes::from(converted.map_err(|e| Problem::new(ErrorKind::Unreadable, e.to_string()))?);
+    tools.cache.put(key, text.clone());
+    Ok(text)
+}
+
+fn key(file: &MediaFile, stream: u32) -> Key {
+    let id = file.identity();
+    (id.dev, id.ino, id.changed_us, stream)
+}
+
+async fn whole(file: &MediaFile) -> Result<Bytes, Problem> {
+    if file.size_bytes() > MAX_FILE_BYTES {
+        return Err(Problem::new(ErrorKind::Unreadable, "the subtitle file is larger than 16 MiB"));
+    }
+    let mut out = BytesMut::new();
+    loop {
+        let piece = file.read_at(out.len() as u64, 1 << 20).await?;
+        if piece.is_empty() || out.len() as u64 > MAX_FILE_BYTES {
+            return Ok(out.freeze());
+        }
+        out.extend_from_slice(&piece);
+    }
+}

@@ -1,0 +1,85 @@
+//! What plays now; reports of a playing client; the I/O record of a session.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use http::{StatusCode, header};
+use serde::Deserialize;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::List;
+use crate::http::ServerState;
+use crate::http::extract::{Body, Path, Query};
+use crate::http::guard::Viewer;
+use crate::delivery::problem::Problem;
+use crate::sessions::{Report, SessionView};
+
+pub(super) fn router() -> OpenApiRouter<ServerState> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(progress))
+        .routes(routes!(end))
+        .routes(routes!(io))
+}
+
+/// What plays now.
+#[utoipa::path(get, path = "/sessions", responses((status = 200), (status = 401)))]
+async fn list(viewer: Viewer, State(state): State<ServerState>) -> Json<List<SessionView>> {
+    Json(List::whole(state.sessions.list(&viewer.user)))
+}
+
+/// Where a client is. Acknowledged means that the resume point is on disk.
+#[utoipa::path(post, path = "/sessions/{id}/progress", params(("id" = String, Path)),
+    responses((status = 204), (status = 400), (status = 404)))]
+async fn progress(
+    viewer: Viewer,
+    State(state): State<ServerState>,
+    Path(id): Path<String>,
+    Body(report): Body<Report>,
+) -> Result<StatusCode, Problem> {
+    state.sessions.progress(&viewer.user, &id, report).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Ends a session; its record stays.
+#[utoipa::path(delete, path = "/sessions/{id}", params(("id" = String, Path)),
+    responses((status = 204), (status = 404)))]
+async fn end(
+    viewer: Viewer,
+    State(state): State<ServerState>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
+    state.sessions.end(&viewer.user, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Deserialize)]
+struct IoParams {
+    format: Option<String>,
+}
+
+/// The I/O record, while it plays and afterwards.
+#[utoipa::path(get, path = "/sessions/{id}/io",
+    params(("id" = String, Path), ("format" = Option<String>, Query, description = "json or csv")),
+    responses((status = 200), (status = 404)))]
+async fn io(
+    viewer: Viewer,
+    State(state): State<ServerState>,
+    Path(id): Path<String>,
+    Query(params): Query<IoParams>,
+) -> Result<Response, Problem> {
+    let view = state.sessions.io(&viewer.user, &id).await?;
+    match params.format.as_deref() {
+        None | Some("json") => Ok(Json(view).into_response()),
+        Some("csv") => {
+            let name = format!("attachment; filename=\"spindle-{id}.csv\"");
+            let headers = [
+                (header::CONTENT_TYPE, "text/csv; charset=utf-8".to_owned()),
+                (header::CONTENT_DISPOSITION, name),
+            ];
+            Ok((headers, view.to_csv()).into_response())
+        }
+        Some(_) => Err(Problem::bad_input("`format` is json or csv")),
+    }
+}

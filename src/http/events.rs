@@ -1,0 +1,77 @@
+//! `GET /api/v1/events`: server-sent events (WHATWG HTML section 9.2).
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Sse;
+use axum::response::sse::{Event, KeepAlive};
+use futures_util::{Stream, StreamExt as _};
+use serde_json::json;
+use spindle_library as library;
+use tokio_stream::wrappers::BroadcastStream;
+use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::ServerState;
+use super::guard::Viewer;
+use crate::sessions;
+
+pub(super) fn router() -> OpenApiRouter<ServerState> {
+    OpenApiRouter::new().routes(routes!(events))
+}
+
+/// Scans, sessions, disk rates (1 Hz), changes of the library, notices.
+#[utoipa::path(get, path = "/events", responses((status = 200, description = "text/event-stream")))]
+async fn events(
+    _viewer: Viewer,
+    State(state): State<ServerState>,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let library = BroadcastStream::new(state.library.subscribe()).map(|event| match event {
+        Ok(event) => of_library(&event),
+        Err(BroadcastStreamRecvError::Lagged(lost)) => missed(lost),
+    });
+    let live = BroadcastStream::new(state.sessions.subscribe()).map(|event| match event {
+        Ok(sessions::Event::Session(view)) => named("session", &view),
+        Ok(sessions::Event::Io(rates)) => named("io", &rates),
+        Err(BroadcastStreamRecvError::Lagged(lost)) => missed(lost),
+    });
+    let until = state.shutdown.token();
+    let stream = futures_util::stream::select(library, live)
+        .take_until(async move { until.cancelled().await })
+        .map(Ok);
+    Sse::new(stream).keep_alive(KeepAlive::new().interval(Duration::from_secs(20)))
+}
+
+/// A listener that fell behind asks for the state anew.
+fn missed(lost: u64) -> Event {
+    named("notice", &json!({ "code": "events_lost", "lost": lost }))
+}
+
+fn named(name: &str, data: &impl serde::Serialize) -> Event {
+    Event::default()
+        .event(name)
+        .json_data(data)
+        .unwrap_or_else(|_| Event::default().event("notice").data("{}"))
+}
+
+fn of_library(event: &library::Event) -> Event {
+    use library::Event as E;
+    match event {
+        E::Library { revision } => named("library", &json!({ "revision": revision })),
+        E::ScanStarted { library } => named("scan", &json!({ "library": library, "phase": "started" })),
+        E::ScanProgress { library, phase, done, total } => named(
+            "scan",
+            &json!({ "library": library, "phase": phase, "done": done, "total": total }),
+        ),
+        E::ScanFinished { library, report } => named(
+            "scan",
+            &json!({ "library": library, "phase": "finished", "report": report }),
+        ),
+        E::ScanFailed { library, reason } => named(
+            "scan",
+            &json!({ "library": library, "phase": "failed", "reason": reason }),
+        ),
+    }
+}

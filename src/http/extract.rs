@@ -1,0 +1,39 @@
+//! Bodies, queries and paths whose faults are problem documents that say what is wrong.
+
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::extract::{FromRequest, FromRequestParts};
+
+use crate::delivery::problem::Problem;
+
+/// A JSON body.
+#[derive(FromRequest)]
+#[from_request(via(axum::Json), rejection(Problem))]
+pub struct Body<T>(pub T);
+
+/// Query parameters: unknown ones are ignored, bad values are 400.
+#[derive(FromRequestParts)]
+#[from_request(via(axum::extract::Query), rejection(Problem))]
+pub struct Query<T>(pub T);
+
+/// Parameters of the path.
+#[derive(FromRequestParts)]
+#[from_request(via(axum::extract::Path), rejection(Problem))]
+pub struct Path<T>(pub T);
+
+impl From<JsonRejection> for Problem {
+    fn from(rejection: JsonRejection) -> Self {
+        Self::bad_input(rejection.body_text())
+    }
+}
+
+impl From<QueryRejection> for Problem {
+    fn from(rejection: QueryRejection) -> Self {
+        Self::bad_input(rejection.body_text())
+    }
+}
+
+impl From<PathRejection> for Problem {
+    fn from(rejection: PathRejection) -> Self {
+        Self::bad_input(rejection.body_text())
+    }
+}

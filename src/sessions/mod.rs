@@ -1,0 +1,569 @@
+//! Live playback: a session is opened by a decision, fed by requests and reports, and closed by the
+//! client or by silence. Its I/O record outlives it in the history. No bytes here, no decisions.
+
+mod error;
+mod input;
+mod open;
+mod record;
+mod volumes;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use spindle_base::clock::{SharedClock, rfc3339};
+use spindle_base::shutdown::Shutdown;
+use spindle_base::sync::Mutex;
+use spindle_library::{Library, NewHistory, Progress, Role, User};
+use spindle_media::info::MediaInfo;
+use spindle_playback::{Decision, Method};
+use spindle_storage::{IoRecord, Storage, StreamId};
+use spindle_transcode::{Rendition, Transcoder};
+use tokio::sync::broadcast;
+
+use crate::auth::signature::Key;
+
+pub use error::SessionError;
+pub use open::{AudioTrack, Open, Opened, ReasonView, StorageView, SubtitleSource, SubtitleTrack, label};
+pub use record::IoView;
+pub use volumes::Volume;
+
+use input::SharedInputs;
+
+/// How often the registry looks for silent sessions and sends rates.
+const TICK: Duration = Duration::from_secs(1);
+/// How often the record of a live session is saved, in ticks: what a killed server may lose.
+const SAVE_EVERY_TICKS: u64 = 10;
+/// Events that a slow listener may be behind.
+const EVENTS: usize = 64;
+
+/// What the registry works with.
+pub struct Parts {
+    /// Items, states, history.
+    pub library: Library,
+    /// Disks.
+    pub storage: Storage,
+    /// Workers.
+    pub transcoder: Transcoder,
+    /// Time.
+    pub clock: SharedClock,
+    /// Signs media URLs.
+    pub key: Key,
+    /// Silence after which a session ends, in seconds.
+    pub idle_s: u64,
+}
+
+/// The registry of live sessions. Cheap to clone.
+#[derive(Clone)]
+pub struct Sessions(Arc<Inner>);
+
+struct Inner {
+    parts: Parts,
+    live: Mutex<HashMap<String, Arc<Session>>, 20>,
+    inputs: SharedInputs,
+    volumes: volumes::Cache,
+    next_stream: AtomicU64,
+    events: broadcast::Sender<Event>,
+}
+
+/// Something to tell the pages.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// A session began, moved or ended.
+    Session(SessionView),
+    /// Bytes a second of each disk for each session.
+    Io(IoRates),
+}
+
+/// Rates of the last second.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct IoRates {
+    /// By session id.
+    pub sessions: HashMap<String, SessionRates>,
+    /// Of each disk, by whomever.
+    pub disks: HashMap<String, u64>,
+}
+
+/// Rates of one session.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct SessionRates {
+    /// Bytes a second by disk.
+    pub disks: HashMap<String, u64>,
+}
+
+/// How the bytes of a session are made.
+pub enum Delivery {
+    /// The file as it is.
+    File,
+    /// Segments.
+    Hls {
+        /// Workers and segments.
+        rendition: Rendition,
+        /// Where segments begin, microseconds.
+        boundaries: Vec<i64>,
+    },
+}
+
+/// One viewer playing one file.
+pub struct Session {
+    /// Opaque id.
+    pub id: String,
+    /// Its number for the recorder.
+    pub stream: StreamId,
+    /// Who watches.
+    pub user: User,
+    /// What.
+    pub item: String,
+    /// Its title, for people.
+    pub title: String,
+    /// The file, open: a renamed or replaced file plays on to its end.
+    pub file: spindle_storage::MediaFile,
+    /// Path of the file below its library, for people.
+    pub file_name: String,
+    /// Content type of the file as it is.
+    pub content_type: &'static str,
+    /// Name of the client.
+    pub client: String,
+    /// What is known of the file.
+    pub info: MediaInfo,
+    /// The decision, made once.
+    pub decision: Decision,
+    /// What carries it out.
+    pub delivery: Delivery,
+    /// Subtitle streams that this client may fetch.
+    pub subtitles: Vec<SubtitleSource>,
+    /// Length in seconds.
+    pub duration_s: Option<f64>,
+    /// Bits a second that go out, as far as known.
+    pub bitrate_bps: Option<u64>,
+    started_us: i64,
+    requests: AtomicUsize,
+    live: Mutex<Live, 30>,
+}
+
+/// What changes while a session lives.
+#[derive(Debug, Default)]
+struct Live {
+    position_s: f64,
+    paused: bool,
+    buffered_s: Option<f64>,
+    seen_us: i64,
+    reported_us: i64,
+    played_s: f64,
+    rates: HashMap<String, u64>,
+    totals: HashMap<String, u64>,
+}
+
+/// A session as `GET /sessions` shows it.
+#[derive(Debug, Clone, Serialize)]
+pub struct SessionView {
+    /// Opaque id.
+    pub session: String,
+    /// Name of who watches.
+    pub user: String,
+    /// Name of the client.
+    pub client: String,
+    /// Id of the item.
+    pub item: String,
+    /// Its title.
+    pub title: String,
+    /// How it goes out.
+    pub method: Method,
+    /// Bits a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bitrate: Option<u64>,
+    /// Where it is, in seconds.
+    pub position_s: f64,
+    /// Length in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_s: Option<f64>,
+    /// Whether it stands still.
+    pub paused: bool,
+    /// Seconds in the client's buffer, as it reports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buffered_s: Option<f64>,
+    /// Seconds until the buffer is empty at the pace of the last reports; absent when it grows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub predicted_stall_s: Option<f64>,
+    /// Bytes a second by disk.
+    pub disks: HashMap<String, u64>,
+    /// Start, RFC 3339.
+    pub started: String,
+    /// Whether it has ended.
+    pub ended: bool,
+}
+
+/// What a playing client reports.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub struct Report {
+    /// Where it is, in seconds.
+    pub position_s: f64,
+    /// Whether it stands still.
+    #[serde(default)]
+    pub paused: bool,
+    /// Seconds in its buffer.
+    #[serde(default)]
+    pub buffered_s: Option<f64>,
+}
+
+/// A request of a session: while it lives the session is not silent.
+pub struct Attached(Arc<Session>, SharedClock);
+
+impl std::ops::Deref for Attached {
+    type Target = Session;
+    fn deref(&self) -> &Session {
+        &self.0
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.0.requests.fetch_sub(1, Ordering::Relaxed);
+        self.0.live.lock().seen_us = self.1.unix_us();
+    }
+}
+
+impl Sessions {
+    /// An empty registry, with its ticker running until shutdown.
+    #[must_use]
+    pub fn start(parts: Parts, shutdown: &Shutdown) -> Self {
+        let (events, _) = broadcast::channel(EVENTS);
+        let inputs = SharedInputs::new(parts.storage.clone());
+        let sessions = Self(Arc::new(Inner {
+            parts,
+            live: Mutex::default(),
+            inputs,
+            volumes: volumes::Cache::default(),
+            next_stream: AtomicU64::new(1),
+            events,
+        }));
+        let (ticker, until) = (sessions.clone(), shutdown.clone());
+        shutdown.spawn("sessions", async move { ticker.tick_until(until).await });
+        sessions
+    }
+
+    /// Events from now on.
+    #[must_use]
+    pub fn subscribe(&self) -> broadcast::Receiver<Event> {
+        self.0.events.subscribe()
+    }
+
+    /// The session that a signed URL stands for, kept alive while the answer is being sent.
+    #[must_use]
+    pub fn attach(&self, signed: &str) -> Option<Attached> {
+        let now_us = self.0.parts.clock.unix_us();
+        let id = self.0.parts.key.verify(signed, now_us / 1_000_000)?;
+        let session = self.0.live.lock().get(id).cloned()?;
+        session.requests.fetch_add(1, Ordering::Relaxed);
+        session.live.lock().seen_us = now_us;
+        Some(Attached(session, self.0.parts.clock.clone()))
+    }
+
+    /// Live sessions: one's own, or everybody's for the owner.
+    #[must_use]
+    pub fn list(&self, user: &User) -> Vec<SessionView> {
+        let mut views: Vec<_> = self
+            .snapshot()
+            .iter()
+            .filter(|s| may_see(user, &s.user.id))
+            .map(|s| s.view(false))
+            .collect();
+        views.sort_by(|a, b| a.started.cmp(&b.started));
+        views
+    }
+
+    /// Live sessions by method, for metrics.
+    #[must_use]
+    pub fn counts(&self) -> [(&'static str, usize); 3] {
+        let of = |method| {
+            let live = self.0.live.lock();
+            live.values().filter(|s| s.decision.method == method).count()
+        };
+        [
+            (word(Method::DirectPlay), of(Method::DirectPlay)),
+            (word(Method::DirectStream), of(Method::DirectStream)),
+            (word(Method::Transcode), of(Method::Transcode)),
+        ]
+    }
+
+    /// Takes a client's report. When it returns, the resume point is on disk.
+    ///
+    /// # Errors
+    /// No such session of this user; a position that is no time.
+    pub async fn progress(&self, user: &User, id: &str, report: Report) -> Result<(), SessionError> {
+        if !report.position_s.is_finite() || report.position_s < 0.0 {
+            return Err(SessionError::BadPosition);
+        }
+        let session = self.own(user, id)?;
+        let played_s = session.note(report, self.0.parts.clock.unix_us());
+        let progress = Progress {
+            position_s: report.position_s,
+            played_s,
+        };
+        self.0.parts.library.progress(&user.id, &session.item, progress).await?;
+        self.tell(&session, false);
+        Ok(())
+    }
+
+    /// Ends a session and keeps its record.
+    ///
+    /// # Errors
+    /// No such session of this user; the record could not be written.
+    pub async fn end(&self, user: &User, id: &str) -> Result<(), SessionError> {
+        let session = self.own(user, id)?;
+        self.close(&session).await
+    }
+
+    /// The I/O record, live or from the history.
+    ///
+    /// # Errors
+    /// No such session that this user may see.
+    pub async fn io(&self, user: &User, id: &str) -> Result<IoView, SessionError> {
+        let live = self.0.live.lock().get(id).cloned();
+        if let Some(session) = live {
+            if !may_see(user, &session.user.id) {
+                return Err(SessionError::no_such(id));
+            }
+            let record = self.0.parts.storage.record(session.stream);
+            return Ok(session.io_view(record.unwrap_or_default()));
+        }
+        let entry = self
+            .0
+            .parts
+            .library
+            .history_entry(id)
+            .await
+            .map_err(|_| SessionError::no_such(id))?;
+        if !entry.user.as_deref().is_some_and(|owner| may_see(user, owner)) && user.role != Role::Admin {
+            return Err(SessionError::no_such(id));
+        }
+        let stored = self.0.parts.library.io(id).await?;
+        let stored = stored.ok_or_else(|| SessionError::no_such(id))?;
+        serde_json::from_value(stored).map_err(|source| SessionError::Stored {
+            session: id.to_owned(),
+            source,
+        })
+    }
+
+    /// Ends every session: at shutdown, so that records are whole.
+    pub async fn close_all(&self) {
+        for session in self.snapshot() {
+            if let Err(error) = self.close(&session).await {
+                tracing::warn!(session = %session.id, %error, "unable to keep the record of a session");
+            }
+        }
+    }
+
+    fn snapshot(&self) -> Vec<Arc<Session>> {
+        self.0.live.lock().values().cloned().collect()
+    }
+
+    fn own(&self, user: &User, id: &str) -> Result<Arc<Session>, SessionError> {
+        let session = self.0.live.lock().get(id).cloned();
+        session
+            .filter(|s| may_see(user, &s.user.id))
+            .ok_or_else(|| SessionError::no_such(id))
+    }
+
+    async fn close(&self, session: &Arc<Session>) -> Result<(), SessionError> {
+        // Whoever takes it out of the map ends it; a second close finds nothing.
+        if self.0.live.lock().remove(&session.id).is_none() {
+            return Ok(());
+        }
+        self.0.inputs.leave(session.stream);
+        let record = self.0.parts.storage.end(session.stream).unwrap_or_default();
+        let ended_us = self.0.parts.clock.unix_us();
+        self.save(session, record, Some(ended_us)).await?;
+        self.tell(session, true);
+        Ok(())
+    }
+
+    async fn save(
+        &self,
+        session: &Session,
+        record: IoRecord,
+        ended_us: Option<i64>,
+    ) -> Result<(), SessionError> {
+        let summary = record::summary(&record, session);
+        let view = session.io_view(record);
+        let entry = NewHistory {
+            session: session.id.clone(),
+            user: Some(session.user.id.clone()),
+            item: Some(session.item.clone()),
+            title: session.title.clone(),
+            method: word(session.decision.method).to_owned(),
+            client: session.client.clone(),
+            started_us: session.started_us,
+            ended_us,
+            summary,
+        };
+        let library = &self.0.parts.library;
+        library.put_history(entry).await?;
+        let value = serde_json::to_value(&view).map_err(|source| SessionError::Stored {
+            session: session.id.clone(),
+            source,
+        })?;
+        library.put_io(&session.id, value).await?;
+        Ok(())
+    }
+
+    fn tell(&self, session: &Session, ended: bool) {
+        // No listener is no error.
+        drop(self.0.events.send(Event::Session(session.view(ended))));
+    }
+
+    async fn tick_until(self, shutdown: Shutdown) {
+        let mut interval = tokio::time::interval(TICK);
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut ticks = 0_u64;
+        loop {
+            tokio::select! {
+                () = shutdown.requested() => return,
+                _ = interval.tick() => {}
+            }
+            ticks += 1;
+            self.tick(ticks.is_multiple_of(SAVE_EVERY_TICKS)).await;
+        }
+    }
+
+    async fn tick(&self, save: bool) {
+        let now_us = self.0.parts.clock.unix_us();
+        let mut rates = IoRates::default();
+        for session in self.snapshot() {
+            if session.is_silent(now_us, self.0.parts.idle_s) {
+                tracing::info!(session = %session.id, "session ended: nothing was heard of its client");
+                if let Err(error) = self.close(&session).await {
+                    tracing::warn!(session = %session.id, %error, "unable to keep the record of a session");
+                }
+                continue;
+            }
+            let Some(record) = self.0.parts.storage.record(session.stream) else {
+                continue;
+            };
+            let disks = session.rates(&record);
+            rates.sessions.insert(session.id.clone(), SessionRates { disks });
+            if save && let Err(error) = self.save(&session, record, None).await {
+                tracing::warn!(session = %session.id, %error, "unable to save the record of a session");
+            }
+        }
+        if self.0.events.receiver_count() > 0 {
+            let disks = self.0.parts.storage.disk_rates().into_iter();
+            rates.disks = disks.map(|d| (d.disk, d.read_bytes_per_s)).collect();
+            drop(self.0.events.send(Event::Io(rates)));
+        }
+    }
+}
+
+impl Session {
+    /// Length in microseconds; 0 if unknown.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
+    pub fn duration_us(&self) -> i64 {
+        (self.duration_s.unwrap_or(0.0) * 1e6).round() as i64
+    }
+
+    /// Takes a report and gives the seconds really played so far, by our clock: time between two
+    /// reports of which the first did not say "paused".
+    fn note(&self, report: Report, now_us: i64) -> f64 {
+        let mut live = self.live.lock();
+        if live.reported_us > 0 && !live.paused {
+            #[expect(clippy::cast_precision_loss, reason = "microseconds of one session fit 53 bits")]
+            let passed_s = (now_us - live.reported_us).max(0) as f64 / 1e6;
+            // A client that was silent for minutes did not prove that it played.
+            live.played_s += passed_s.min(60.0);
+        }
+        live.position_s = report.position_s;
+        live.paused = report.paused;
+        live.buffered_s = report.buffered_s.filter(|b| b.is_finite() && *b >= 0.0);
+        live.reported_us = now_us;
+        live.seen_us = now_us;
+        live.played_s
+    }
+
+    fn is_silent(&self, now_us: i64, idle_s: u64) -> bool {
+        let idle_us = i64::try_from(idle_s.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
+        self.requests.load(Ordering::Relaxed) == 0 && now_us - self.live.lock().seen_us > idle_us
+    }
+
+    /// Bytes a second by disk since the last call, which comes once a tick.
+    fn rates(&self, record: &IoRecord) -> HashMap<String, u64> {
+        let mut live = self.live.lock();
+        let totals: HashMap<String, u64> = record
+            .disks
+            .iter()
+            .map(|d| (d.disk.clone(), d.read_bytes))
+            .collect();
+        live.rates = totals
+            .iter()
+            .map(|(disk, total)| {
+                let before = live.totals.get(disk).copied().unwrap_or(0);
+                (disk.clone(), total.saturating_sub(before))
+            })
+            .collect();
+        live.totals = totals;
+        live.rates.clone()
+    }
+
+    fn view(&self, ended: bool) -> SessionView {
+        let live = self.live.lock();
+        SessionView {
+            session: self.id.clone(),
+            user: self.user.name.clone(),
+            client: self.client.clone(),
+            item: self.item.clone(),
+            title: self.title.clone(),
+            method: self.decision.method,
+            bitrate: self.bitrate_bps,
+            position_s: live.position_s,
+            duration_s: self.duration_s,
+            paused: live.paused,
+            buffered_s: live.buffered_s,
+            predicted_stall_s: self.predicted_stall_s(&live),
+            disks: live.rates.clone(),
+            started: rfc3339(self.started_us),
+            ended,
+        }
+    }
+
+    /// With a buffer of `b` seconds that is filled slower than it is played, it is empty after
+    /// `b / (1 - fill)` seconds, where `fill` is the rate off the disks against the bitrate. Only
+    /// told for a client that plays, has less than half a minute, and is not served from memory.
+    fn predicted_stall_s(&self, live: &Live) -> Option<f64> {
+        let buffered = live.buffered_s.filter(|b| *b < 30.0 && !live.paused)?;
+        let needed = self.bitrate_bps.filter(|b| *b > 0)?;
+        let got: u64 = live.rates.values().sum();
+        if got == 0 || got.saturating_mul(8) >= needed {
+            return None;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "rates of disks fit 53 bits")]
+        let fill = got.saturating_mul(8) as f64 / needed as f64;
+        Some(buffered / (1.0 - fill))
+    }
+
+    fn io_view(&self, record: IoRecord) -> IoView {
+        IoView {
+            session: self.id.clone(),
+            item: self.item.clone(),
+            file: self.file_name.clone(),
+            method: word(self.decision.method).to_owned(),
+            client: self.client.clone(),
+            record,
+        }
+    }
+}
+
+fn may_see(user: &User, owner: &str) -> bool {
+    user.role == Role::Admin || user.id == owner
+}
+
+/// The method's word on the wire.
+#[must_use]
+pub fn word(method: Method) -> &'static str {
+    match method {
+        Method::DirectPlay => "direct_play",
+        Method::DirectStream => "direct_stream",
+        Method::Transcode => "transcode",
+    }
+}

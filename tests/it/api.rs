@@ -1,0 +1,167 @@
+//! The API as a client sees it.
+
+use serde_json::{Value, json};
+
+use crate::app::TestApp;
+
+#[test]
+fn the_first_account_is_made_once_and_everything_else_needs_it() {
+    let app = TestApp::start(|_| {});
+    let anonymous = crate::app::Client { address: app.address, token: None };
+    assert_eq!(anonymous.get("/api/v1/setup").json(), json!({"needed": true}));
+    assert_eq!(anonymous.get("/api/v1/items").status, 401);
+    let short = anonymous.post("/api/v1/setup", &json!({"username": "ann", "password": "short"}));
+    assert_eq!(short.status, 400);
+    assert_eq!(short.field("content-type"), Some("application/problem+json"));
+    let owner = app.owner();
+    assert_eq!(anonymous.get("/api/v1/setup").json(), json!({"needed": false}));
+    let again = json!({"username": "bob", "password": "correct horse"});
+    assert_eq!(anonymous.post("/api/v1/setup", &again).status, 409);
+    assert_eq!(owner.get("/api/v1/auth/me").json()["name"], "ann");
+    let wrong = json!({"username": "ann", "password": "wrong horse"});
+    assert_eq!(anonymous.post("/api/v1/auth/login", &wrong).status, 401);
+    assert_eq!(owner.post("/api/v1/auth/logout", &json!({})).status, 204);
+    assert_eq!(owner.get("/api/v1/auth/me").status, 401, "the token is revoked");
+}
+
+#[test]
+fn guessing_passwords_is_slowed_down() {
+    let app = TestApp::start(|_| {});
+    let owner = app.owner();
+    let wrong = json!({"username": "ann", "password": "wrong horse"});
+    let statuses: Vec<u16> = (0..7).map(|_| owner.post("/api/v1/auth/login", &wrong).status).collect();
+    assert_eq!(statuses[..5], [401; 5]);
+    assert_eq!(statuses[6], 429);
+}
+
+#[test]
+fn every_route_but_the_open_ones_refuses_a_stranger() {
+    let app = TestApp::start(|_| {});
+    let _owner = app.owner();
+    let anonymous = crate::app::Client { address: app.address, token: None };
+    let stranger = crate::app::Client { address: app.address, token: Some("0".repeat(64)) };
+    let api = anonymous.get("/api/openapi.json").json();
+    let open = ["/health", "/metrics", "/api/v1/setup", "/api/v1/auth/login"];
+    let paths = api["paths"].as_object().expect("paths");
+    assert!(paths.len() >= 15, "{}", paths.len());
+    for (path, methods) in paths {
+        if open.contains(&path.as_str()) {
+            continue;
+        }
+        let real = path.replace("{id}", "x").replace("{kind}", "poster");
+        for method in methods.as_object().expect("methods").keys() {
+            let method = method.to_uppercase();
+            for who in [&anonymous, &stranger] {
+                let status = who.request(&method, &real, "Content-Type: application/json\r\n").status;
+                assert_eq!(status, 401, "{method} {path}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_description_has_every_route_of_the_contract() {
+    let contract: Value = serde_json::from_str(include_str!("../fixtures/contract-routes.json")).expect("valid");
+    let api: Value = serde_json::from_str(&spindle::http::openapi_json()).expect("valid");
+    for route in contract.as_array().expect("a list") {
+        let (method, path) = (route[0].as_str().expect("a method"), route[1].as_str().expect("a path"));
+        assert!(api["paths"][path][method].is_object(), "{method} {path} is not described");
+    }
+}
+
+#[test]
+fn bad_values_are_400_and_say_what_is_wrong() {
+    let (_app, client, id) = TestApp::with_film();
+    for path in [
+        "/api/v1/items?sort=colour",
+        "/api/v1/items?type=book",
+        "/api/v1/items?limit=many",
+        "/api/v1/items?offset=-1",
+        "/api/v1/items?watched=perhaps",
+    ] {
+        let answer = client.get(path);
+        assert_eq!(answer.status, 400, "{path}: {}", answer.text());
+        assert!(answer.json()["detail"].as_str().is_some_and(|d| d.len() > 10), "{path}");
+    }
+    assert_eq!(client.get("/api/v1/items?unknown=1").status, 200);
+    for (body, hint) in [
+        (json!({"client": "toaster"}), "chromecast"),
+        (json!({"client": {"name": "x"}}), "direct_play"),
+        (json!({"client": "vlc", "start_s": -1}), "start_s"),
+        (json!({"client": "vlc", "subtitle": "loud"}), "subtitle"),
+        (json!({"klient": "vlc"}), "klient"),
+    ] {
+        let answer = client.post(&format!("/api/v1/items/{id}/play"), &body);
+        assert_eq!(answer.status, 400, "{body}");
+        assert!(answer.text().contains(hint), "{body}: {}", answer.text());
+    }
+    assert_eq!(client.post("/api/v1/items/nothing/play", &json!({"client": "vlc"})).status, 404);
+    assert_eq!(client.get("/api/v1/nothing").status, 404);
+    assert_eq!(client.get("/api/v1/sessions/nothing/io").status, 404);
+}
+
+#[test]
+fn a_session_reports_progress_and_leaves_a_record() {
+    let (_app, client, id) = TestApp::with_film();
+    let played = client.play(&id, &json!("vlc"));
+    let session = played["session"].as_str().expect("an id").to_owned();
+    assert_eq!(played["duration_s"].as_f64().map(f64::round), Some(10.0), "{played}");
+    let bytes = client.get(played["url"].as_str().expect("a URL")).body.len();
+    let path = format!("/api/v1/sessions/{session}/progress");
+    assert_eq!(client.post(&path, &json!({"position_s": 4.0, "paused": false})).status, 204);
+    assert_eq!(client.post(&path, &json!({"position_s": -4.0})).status, 400);
+    let live = client.get("/api/v1/sessions").json();
+    assert_eq!(live["items"][0]["session"], session.as_str(), "{live}");
+    assert_eq!(live["items"][0]["position_s"], 4.0);
+    assert_eq!(client.delete(&format!("/api/v1/sessions/{session}")).status, 204);
+    let io = client.get(&format!("/api/v1/sessions/{session}/io")).json();
+    assert_eq!(io["served_bytes"], bytes, "{io}");
+    assert_eq!(io["method"], "direct_play");
+    assert!(io["ended"].is_string() && io["striping"]["verdict"].is_string(), "{io}");
+    let csv = client.get(&format!("/api/v1/sessions/{session}/io?format=csv"));
+    assert!(csv.text().starts_with("t_s"), "{}", csv.text());
+    let history = client.get("/api/v1/history").json();
+    assert_eq!(history["items"][0]["session"], session.as_str(), "{history}");
+}
+
+#[test]
+fn segments_are_the_same_bytes_in_any_order() {
+    let (_app, client, id) = TestApp::with_film();
+    let profile = json!({
+        "name": "hls", "direct_play": [], "video": [{"codec": "h264"}], "audio": [{"codec": "aac"}],
+        "subtitles": [], "protocols": ["hls"],
+    });
+    let played = client.play(&id, &profile);
+    assert_eq!((&played["protocol"], &played["method"]), (&json!("hls"), &json!("direct_stream")), "{played}");
+    let master = played["url"].as_str().expect("a URL").to_owned();
+    let base = master.strip_suffix("master.m3u8").expect("a master playlist").to_owned();
+    let playlist = client.get(&format!("{base}media.m3u8")).text();
+    assert!(client.get(&master).text().contains("media.m3u8"));
+    let names: Vec<&str> = playlist.lines().filter(|l| l.ends_with(".m4s")).collect();
+    assert!(names.len() >= 2, "{playlist}");
+    let init = client.get(&format!("{base}init.mp4"));
+    assert_eq!(&init.body[4..8], b"ftyp");
+    let fetch = |name: &&str| client.get(&format!("{base}{name}")).body;
+    let backwards: Vec<_> = names.iter().rev().map(fetch).collect();
+    let forwards: Vec<_> = names.iter().map(fetch).collect();
+    assert!(forwards.iter().eq(backwards.iter().rev()));
+    assert!(forwards.iter().all(|s| &s[4..8] == b"moof"), "each segment is a fragment");
+    for (name, status) in [("999.m4s", 404), ("0.ts", 400), ("../x", 400), ("init.webm", 400)] {
+        assert_eq!(client.get(&format!("{base}{name}")).status, status, "{name}");
+    }
+}
+
+#[test]
+fn the_page_is_served_with_a_strict_policy_for_every_view() {
+    let app = TestApp::start(|_| {});
+    let client = crate::app::Client { address: app.address, token: None };
+    for path in ["/", "/library/x", "/setup"] {
+        let page = client.get(path);
+        assert_eq!(page.status, 200, "{path}");
+        assert!(page.text().to_lowercase().contains("<!doctype html>"));
+        let policy = page.field("content-security-policy").expect("a policy");
+        assert!(policy.contains("script-src 'self'") && !policy.contains("unsafe-eval"));
+    }
+    assert_eq!(client.get("/missing.js").status, 404);
+    assert_eq!(client.get("/../../etc/passwd").status, 200, "any other path is the page");
+}

@@ -1,0 +1,316 @@
+//! `TestApp`: a server with a library of its own, in a temporary folder, on a free loopback port.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use spindle::app::App;
+use spindle::config::{Layers, Origin};
+use tokio::sync::oneshot;
+
+/// A running server. Dropping it stops it.
+pub struct TestApp {
+    pub address: SocketAddr,
+    pub library: PathBuf,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+    _dir: tempfile::TempDir,
+}
+
+impl TestApp {
+    /// A server over a `movies` library that `fill` fills first.
+    pub fn start(fill: impl FnOnce(&Path)) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let library = dir.path().join("Movies");
+        std::fs::create_dir(&library).expect("the library's folder");
+        fill(&library);
+        let mut layers = Layers::default();
+        let worker = worker_program();
+        for (key, value) in [
+            ("listen", "127.0.0.1:0"),
+            ("data_dir", dir.path().join("data").to_str().expect("UTF-8")),
+            ("storage.helper", "off"),
+            ("transcode.worker", worker.to_str().expect("UTF-8")),
+        ] {
+            layers.set(key, value, Origin::Flag).expect("a known key");
+        }
+        let setting = format!("movies={}", library.display());
+        layers.library(&setting, Origin::Flag).expect("a valid library");
+        let config = layers.build().expect("valid settings");
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (ready, address) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .enable_all()
+                .build()
+                .expect("a runtime");
+            runtime.block_on(async {
+                let app = App::build(config).await.expect("the server builds");
+                ready.send(app.address()).expect("the test waits");
+                let stop = async {
+                    let _stopped_or_dropped = stopped.await;
+                };
+                app.run_until(stop, std::future::pending()).await;
+            });
+        });
+        let address = address.recv().expect("the server listens");
+        Self {
+            address,
+            library,
+            stop: Some(stop),
+            thread: Some(thread),
+            _dir: dir,
+        }
+    }
+
+    /// A server over one short film, with an account and the film's id.
+    pub fn with_film() -> (Self, Client, String) {
+        let app = Self::start(|dir| {
+            std::fs::copy(film(), dir.join("Amber Coast (2001).mp4")).expect("the film is copied");
+        });
+        let client = app.owner();
+        let id = client.wait_for_items(1)[0]["id"].as_str().expect("an id").to_owned();
+        (app, client, id)
+    }
+
+    /// A client that is signed in as the first account.
+    pub fn owner(&self) -> Client {
+        let mut client = Client {
+            address: self.address,
+            token: None,
+        };
+        let body = json!({"username": "ann", "password": "correct horse"});
+        let made = client.post("/api/v1/setup", &body);
+        assert_eq!(made.status, 201, "{}", made.text());
+        client.token = Some(made.json()["token"].as_str().expect("a token").to_owned());
+        client
+    }
+}
+
+impl Drop for TestApp {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            if !std::thread::panicking() {
+                ended.expect("the server stops without a panic");
+            }
+        }
+    }
+}
+
+/// The worker that was built beside this test.
+pub fn worker_program() -> PathBuf {
+    let exe = std::env::current_exe().expect("this program has a path");
+    let dir = exe.parent().and_then(Path::parent).expect("target/release");
+    dir.join("spindle-transcode")
+}
+
+/// Ten seconds of H.264 and AAC in MP4, made once.
+pub fn film() -> PathBuf {
+    static FILM: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    FILM.get_or_init(|| {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("film.mp4");
+        let status = Command::new("ffmpeg")
+            .args(["-v", "error", "-f", "lavfi", "-i", "testsrc2=s=320x180:r=25:d=10"])
+            .args(["-f", "lavfi", "-i", "sine=440:d=10", "-c:v", "libx264", "-g", "50"])
+            .args(["-pix_fmt", "yuv420p", "-c:a", "aac", "-movflags", "+faststart"])
+            .arg(&path)
+            .status()
+            .expect("ffmpeg runs");
+        assert!(status.success(), "ffmpeg makes the film");
+        (dir, path)
+    })
+    .1
+    .clone()
+}
+
+/// A client of the API, and of raw HTTP.
+#[derive(Clone)]
+pub struct Client {
+    pub address: SocketAddr,
+    pub token: Option<String>,
+}
+
+/// An answer, whole.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub version: String,
+    pub fields: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn field(&self, name: &str) -> Option<&str> {
+        let found = self.fields.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
+        found.map(|(_, v)| v.as_str())
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("not JSON ({e}): {}", self.text()))
+    }
+}
+
+impl Client {
+    pub fn connect(&self) -> Connection {
+        Connection::to(self.address)
+    }
+
+    fn send(&self, method: &str, path: &str, body: Option<&Value>, extra: &str) -> Answer {
+        let auth = self.token.as_ref().map_or(String::new(), |t| format!("Authorization: Bearer {t}\r\n"));
+        let body = body.map_or(String::new(), Value::to_string);
+        let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+        let length = if method == "GET" { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+        let text = format!("{method} {path} HTTP/1.1\r\nHost: t\r\n{auth}{kind}{length}{extra}\r\n{body}");
+        let mut connection = self.connect();
+        connection.write(&text);
+        connection.read(method == "HEAD")
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, None, "")
+    }
+
+    pub fn get_with(&self, path: &str, fields: &str) -> Answer {
+        self.send("GET", path, None, fields)
+    }
+
+    pub fn head_with(&self, path: &str, fields: &str) -> Answer {
+        self.send("HEAD", path, None, fields)
+    }
+
+    pub fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send("POST", path, Some(body), "")
+    }
+
+    pub fn put(&self, path: &str, body: &Value) -> Answer {
+        self.send("PUT", path, Some(body), "")
+    }
+
+    pub fn delete(&self, path: &str) -> Answer {
+        self.send("DELETE", path, None, "")
+    }
+
+    pub fn request(&self, method: &str, path: &str, fields: &str) -> Answer {
+        self.send(method, path, None, fields)
+    }
+
+    /// Waits until the index holds this many films that were probed.
+    pub fn wait_for_items(&self, count: usize) -> Vec<Value> {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let answer = self.get("/api/v1/items?type=movie&limit=1000").json();
+            let items = answer["items"].as_array().expect("a list").clone();
+            let probed = |i: &&Value| i["duration_s"].is_number() || i["unreadable"].is_string();
+            if items.iter().filter(probed).count() >= count {
+                return items;
+            }
+            assert!(Instant::now() < until, "the scan does not end: {answer}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Opens a session of `client` and gives what `/play` says.
+    pub fn play(&self, item: &str, client: &Value) -> Value {
+        let answer = self.post(&format!("/api/v1/items/{item}/play"), &json!({ "client": client }));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()
+    }
+}
+
+/// One connection, for tests about connections.
+pub struct Connection {
+    stream: TcpStream,
+    read: Vec<u8>,
+}
+
+impl Connection {
+    pub fn to(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("the server accepts");
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a valid timeout");
+        stream.set_nodelay(true).expect("TCP_NODELAY");
+        Self { stream, read: Vec::new() }
+    }
+
+    pub fn write(&mut self, text: &str) {
+        self.stream.write_all(text.as_bytes()).expect("the server reads");
+    }
+
+    fn fill(&mut self) -> usize {
+        let mut chunk = [0; 65536];
+        let n = self.stream.read(&mut chunk).expect("the server answers within 30 s");
+        self.read.extend_from_slice(&chunk[..n]);
+        n
+    }
+
+    /// Whether the server has closed and everything was read.
+    pub fn is_closed(&mut self) -> bool {
+        self.read.is_empty() && self.fill() == 0
+    }
+
+    /// Reads one answer; `no_body` for HEAD.
+    pub fn read(&mut self, no_body: bool) -> Answer {
+        let head_end = loop {
+            if let Some(at) = self.read.windows(4).position(|w| w == b"\r\n\r\n") {
+                break at + 4;
+            }
+            assert!(self.fill() > 0, "closed within a head: {:?}", String::from_utf8_lossy(&self.read));
+        };
+        let head = String::from_utf8(self.read.drain(..head_end).collect()).expect("an ASCII head");
+        let mut lines = head.trim_end().split("\r\n");
+        let mut start = lines.next().expect("a status line").split(' ');
+        let version = start.next().expect("a version").to_owned();
+        let status: u16 = start.next().and_then(|s| s.parse().ok()).expect("a status");
+        let fields: Vec<(String, String)> = lines
+            .map(|l| l.split_once(": ").expect("a field"))
+            .map(|(n, v)| (n.to_owned(), v.to_owned()))
+            .collect();
+        let mut answer = Answer { status, version, fields, body: Vec::new() };
+        if no_body || status == 304 || status == 204 {
+            return answer;
+        }
+        if answer.field("transfer-encoding").is_some() {
+            answer.body = self.chunked();
+        } else {
+            let length: usize = answer.field("content-length").expect("a length").parse().expect("a number");
+            while self.read.len() < length {
+                assert!(self.fill() > 0, "closed within a body");
+            }
+            answer.body = self.read.drain(..length).collect();
+        }
+        answer
+    }
+
+    fn chunked(&mut self) -> Vec<u8> {
+        let mut body = Vec::new();
+        loop {
+            let end = loop {
+                if let Some(at) = self.read.windows(2).position(|w| w == b"\r\n") {
+                    break at;
+                }
+                assert!(self.fill() > 0, "closed within a chunk");
+            };
+            let size = String::from_utf8(self.read.drain(..end + 2).collect()).expect("ASCII");
+            let size = usize::from_str_radix(size.trim(), 16).expect("a chunk size");
+            while self.read.len() < size + 2 {
+                assert!(self.fill() > 0, "closed within a chunk");
+            }
+            body.extend(self.read.drain(..size));
+            self.read.drain(..2);
+            if size == 0 {
+                return body;
+            }
+        }
+    }
+}
