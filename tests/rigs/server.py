@@ -19,6 +19,17 @@ PROGRAM = os.environ.get("SPINDLE_PROGRAM") or os.path.join(TARGET, "release", "
 USER, PASSWORD = "robin", "a long enough passphrase"
 
 
+# A client like a browser without HEVC: plays MP4 with H.264 and AAC as it is, and takes HLS for the rest.
+PROFILE = {
+    "name": "test client",
+    "direct_play": [{"container": "mp4", "video": ["h264"], "audio": ["aac"]}],
+    "video": [{"codec": "h264"}],
+    "audio": [{"codec": "aac", "max_channels": 2}],
+    "subtitles": [{"format": "webvtt", "delivery": "external"}],
+    "protocols": ["http", "hls"],
+}
+
+
 class Problem(Exception):
     """An answer outside 2xx."""
 
@@ -203,8 +214,34 @@ class Server:
             return all(rows.get(title, {}).get("duration_s") for title in titles) and rows
         return until(seconds, "titles %s are indexed" % titles, probe)
 
-    def play(self, item, client="chromium", **more):
-        return self.api("POST", "/items/%s/play" % item, {"client": client, **more})
+    def play(self, item, **more):
+        return self.api("POST", "/items/%s/play" % item, {"client": {"profile": PROFILE}, **more})
+
+    def segments(self, url):
+        """Paths of an HLS title's video segments, in order, by way of its master playlist; the init segment is first."""
+        status, _, text = self.request("GET", self.path_of(url))
+        if status != 200:
+            raise Problem("GET", url, status, text.decode(errors="replace"))
+        lines = text.decode().splitlines()
+        if any(line.startswith("#EXT-X-STREAM-INF") for line in lines):
+            inner = next(line for line in lines if line and not line.startswith("#"))
+            return self.segments(urllib.parse.urljoin(self.path_of(url), inner))
+        found = [line.split('URI="')[1].split('"')[0] for line in lines if line.startswith("#EXT-X-MAP")]
+        found += [line for line in lines if line and not line.startswith("#")]
+        return [urllib.parse.urljoin(self.path_of(url), line) for line in found]
+
+    def scan_and_wait(self, seconds=120):
+        """Asks every library for a scan and waits until no scan runs."""
+        for row in self.api("GET", "/libraries")["items"]:
+            self.api("POST", "/libraries/%s/scan" % row["id"])
+        time.sleep(0.3)  # a request that is accepted need not have begun
+        self.idle(seconds)
+
+    def idle(self, seconds=120):
+        """Waits until every library's last scan is over."""
+        def probe():
+            return all(not row.get("scanning") and not row.get("scan") for row in self.api("GET", "/libraries")["items"])
+        until(seconds, "no scan runs", probe)
 
     def end(self, session):
         return self.api("DELETE", "/sessions/" + session)
