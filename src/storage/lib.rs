@@ -1,1 +1,39 @@
-//! (empty)
+//! From a path to the physical disks under it, and from every byte served to the disk that it came off.
+//!
+//! - [`Storage`] is the handle; [`MediaFile`] an open file.
+//! - `pool` and `device`: reader threads per filesystem. Nothing else waits for a disk.
+//! - `reader`: what is in memory, bringing in what is not; one row in the `ledger` per read.
+//! - `trace`: the kernel's block events, through a small privileged helper where permitted.
+//! - `recorder`: rows + events + map = one [`IoRecord`] per stream.
+//! - `layout` and `topology`: the maps, and what `spindle layout` and `spindle topology` print.
+//!
+//! What is absent: knowledge of media, of HTTP, of SQL. `unsafe` is in `sys` and `trace::ring` alone.
+//!
+//! Locks, in the order in which they may be taken: devices 40, files 41, streams 42, a file's cache 43, a
+//! device's chunk tree 44, a stream's logs 45, trace 46, rates 47.
+
+mod device;
+mod error;
+mod file;
+mod intervals;
+mod layout;
+mod ledger;
+mod pool;
+mod reader;
+mod recorder;
+mod storage;
+mod sys;
+mod topology;
+mod trace;
+
+pub use error::StorageError;
+pub use file::FileIdentity;
+pub use layout::{DiskBytes, DiskPiece, Layout, LayoutExtent};
+pub use ledger::StreamId;
+pub use reader::MediaFile;
+pub use recorder::record::{
+    Attribution, AttributionMode, DiskIo, DiskRate, DiskSeries, IoRecord, Percentiles, Seek, SeriesJson, Stall,
+    Striping, SystemDiskSeries,
+};
+pub use storage::{Config, HelperMode, Storage, WorkerRead};
+pub use topology::{Advice, Filesystem, LayoutKind, Node, Topology};

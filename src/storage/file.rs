@@ -1,0 +1,206 @@
+//! What is known of one file, shared by everyone who has it open: its map, and which of its bytes have
+//! been fetched into the page cache.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use spindle_base::sync::Mutex;
+use spindle_base::units::ByteRange;
+
+use crate::device::Device;
+use crate::intervals::IntervalSet;
+use crate::layout::FileMap;
+
+/// Pages of the cache; larger base pages do not exist on the architectures served.
+pub(crate) const PAGE_BYTES: u64 = 4096;
+
+/// Which file it is and which state of it: enough for a strong validator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FileIdentity {
+    /// `st_dev`.
+    pub dev: u64,
+    /// `st_ino`.
+    pub ino: u64,
+    /// Size when it was opened.
+    pub size_bytes: u64,
+    /// Last change of the contents, microseconds since the Unix epoch.
+    pub modified_us: i64,
+    /// Last change of contents or inode, microseconds since the Unix epoch.
+    pub changed_us: i64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct FileState {
+    pub(crate) identity: FileIdentity,
+    pub(crate) device: Arc<Device>,
+    /// Or why there is none.
+    pub(crate) map: Result<FileMap, String>,
+    cache: Mutex<Cache, 43>,
+}
+
+#[derive(Debug, Default)]
+struct Cache {
+    fetched: IntervalSet,
+    /// Being read right now: in the page cache by name, not yet by contents.
+    in_flight: Vec<ByteRange>,
+}
+
+/// Which bytes a read fetched.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Placed {
+    pub(crate) ranges: Vec<ByteRange>,
+    /// What is left over: extent and checksum trees.
+    pub(crate) metadata_bytes: u64,
+}
+
+/// An excess from here on, over pages that were fetched once already, is taken for a second fetch after
+/// the kernel dropped them; less is metadata (tree nodes are 16 KiB).
+const REFETCH_BYTES: u64 = 128 << 10;
+
+/// Places `inblock` fetched bytes of a read of `range`: on the bytes of it that nobody had fetched yet, in
+/// order. `overshoot` for readers with kernel read-ahead, whose fetch may go on past the range up to `size`.
+/// Afterwards the set holds what is in memory.
+pub(crate) fn place(fetched: &mut IntervalSet, size: u64, range: ByteRange, inblock: u64, overshoot: bool) -> Placed {
+    let mut out = Placed::default();
+    let limit = pages(ByteRange::new(0, size).unwrap_or(range)).end();
+    let whole = pages(range);
+    let mut left = take(&mut out.ranges, fetched.gaps(whole), inblock);
+    if left > 0 && overshoot {
+        // As the kernel does it, the next bytes that are not there yet; searched within 64 MiB.
+        let tail = ByteRange::new(whole.end().min(limit), whole.end().saturating_add(64 << 20).min(limit));
+        left = take(&mut out.ranges, tail.map(|t| fetched.gaps(t)).unwrap_or_default(), left);
+    }
+    if left >= REFETCH_BYTES {
+        // Marked pages were fetched again: the cache had dropped them.
+        let mut marked = IntervalSet::default();
+        marked.insert(whole);
+        for r in &out.ranges {
+            marked.remove(*r);
+        }
+        let again = marked.reach(whole.start());
+        let known = if again > whole.start() {
+            ByteRange::new(whole.start(), again).into_iter().collect()
+        } else {
+            let taken = IntervalSet::default();
+            out.ranges.iter().fold(taken, |mut set, r| { set.insert(*r); set }).gaps(whole)
+        };
+        left = take(&mut out.ranges, known, left);
+    }
+    out.metadata_bytes = left;
+    out.ranges.iter().for_each(|r| fetched.insert(*r));
+    fetched.insert(whole);
+    out
+}
+
+/// Moves the first `left` bytes of `from` to `out`; what is still left.
+fn take(out: &mut Vec<ByteRange>, from: Vec<ByteRange>, mut left: u64) -> u64 {
+    for gap in from {
+        let n = gap.len_bytes().min(left);
+        out.extend(ByteRange::of_len(gap.start(), n).filter(|r| !r.is_empty()));
+        left -= n;
+    }
+    left
+}
+
+/// `range` widened to whole pages.
+pub(crate) fn pages(range: ByteRange) -> ByteRange {
+    let start = range.start() / PAGE_BYTES * PAGE_BYTES;
+    let end = range.end().div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES);
+    ByteRange::new(start, end).unwrap_or(range)
+}
+
+impl FileState {
+    pub(crate) fn new(identity: FileIdentity, device: Arc<Device>, map: Result<FileMap, String>) -> Self {
+        Self { identity, device, map, cache: Mutex::new(Cache::default()) }
+    }
+
+    pub(crate) fn begin_read(&self, range: ByteRange) {
+        self.cache.lock().in_flight.push(range);
+    }
+
+    /// The read of `range` is over; `got` of it was read, for which the kernel fetched `inblock` bytes.
+    pub(crate) fn end_read(&self, range: ByteRange, got: Option<ByteRange>, inblock: u64) -> Placed {
+        let mut cache = self.cache.lock();
+        if let Some(at) = cache.in_flight.iter().position(|r| *r == range) {
+            cache.in_flight.swap_remove(at);
+        }
+        let Some(got) = got else { return Placed { ranges: Vec::new(), metadata_bytes: inblock } };
+        place(&mut cache.fetched, self.identity.size_bytes, got, inblock, false)
+    }
+
+    /// A read that someone else made, with the kernel's read-ahead.
+    pub(crate) fn note_foreign_read(&self, range: ByteRange, inblock: u64) -> Placed {
+        place(&mut self.cache.lock().fetched, self.identity.size_bytes, range, inblock, true)
+    }
+
+    /// The cache has dropped these.
+    pub(crate) fn unmark(&self, range: ByteRange) {
+        self.cache.lock().fetched.remove(pages(range));
+    }
+
+    /// How far from `offset` everything has been fetched.
+    pub(crate) fn reach(&self, offset: u64) -> u64 {
+        self.cache.lock().fetched.reach(offset)
+    }
+
+    /// Where in `[offset, end)` the first read in progress begins; `end` if there is none.
+    pub(crate) fn first_in_flight(&self, offset: u64, end: u64) -> u64 {
+        let cache = self.cache.lock();
+        let hits = cache.in_flight.iter().filter(|r| r.start() < end && r.end() > offset);
+        hits.map(|r| r.start().max(offset)).min().unwrap_or(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const K: u64 = 1024;
+
+    fn r(start: u64, end: u64) -> ByteRange {
+        ByteRange::new(start * K, end * K).unwrap()
+    }
+
+    fn placed(ranges: &[ByteRange], metadata_bytes: u64) -> Placed {
+        Placed { ranges: ranges.to_vec(), metadata_bytes }
+    }
+
+    #[test]
+    fn a_cold_read_is_placed_on_itself_and_its_excess_is_metadata() {
+        let mut set = IntervalSet::default();
+        assert_eq!(place(&mut set, 1 << 30, r(0, 2048), (2048 + 16) * K, false), placed(&[r(0, 2048)], 16 * K));
+        assert_eq!(place(&mut set, 1 << 30, r(0, 2048), 0, false), placed(&[], 0));
+    }
+
+    #[test]
+    fn bytes_go_to_the_first_pages_that_nobody_fetched() {
+        let mut set = IntervalSet::default();
+        set.insert(r(64, 128));
+        assert_eq!(place(&mut set, 1 << 30, r(0, 256), 192 * K, false), placed(&[r(0, 64), r(128, 256)], 0));
+    }
+
+    #[test]
+    fn pages_fetched_again_were_dropped_in_between() {
+        let mut set = IntervalSet::default();
+        set.insert(r(0, 1024));
+        assert_eq!(place(&mut set, 1 << 30, r(0, 1024), 1024 * K, false), placed(&[r(0, 1024)], 0));
+        // Half of it is new, half came again.
+        assert_eq!(place(&mut set, 1 << 30, r(512, 1536), 1024 * K, false), placed(&[r(1024, 1536), r(512, 1024)], 0));
+    }
+
+    #[test]
+    fn read_ahead_of_a_worker_goes_past_its_range_but_not_past_the_file() {
+        let mut set = IntervalSet::default();
+        assert_eq!(place(&mut set, 1000 * K, r(0, 32), 128 * K, true), placed(&[r(0, 32), r(32, 128)], 0));
+        assert_eq!(place(&mut set, 1000 * K, r(32, 64), 0, true), placed(&[], 0));
+        assert_eq!(place(&mut set, 1000 * K, r(988, 1000), 40 * K, true), placed(&[r(988, 1000)], 28 * K));
+    }
+
+    #[test]
+    fn a_range_inside_a_page_is_that_page() {
+        let mut set = IntervalSet::default();
+        let range = ByteRange::new(5000, 5001).unwrap();
+        assert_eq!(place(&mut set, 6000, range, 4096, false), placed(&[r(4, 8)], 0));
+    }
+}

@@ -1,0 +1,233 @@
+//! From reads and block events to bytes by disk. Pure: values in, values out.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use spindle_base::units::ByteRange;
+
+use crate::layout::{FileMap, Place};
+use crate::trace::BlockEvent;
+
+/// When a call ran, on which thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start_us: u64,
+    pub(crate) end_us: u64,
+}
+
+/// Takes from the front of one thread's events (in order of time) those of the call `span`; the second list
+/// are earlier ones, of no call. Later ones stay.
+pub(crate) fn events_of(events: &mut VecDeque<BlockEvent>, span: Span) -> (Vec<BlockEvent>, Vec<BlockEvent>) {
+    let upto = events.iter().take_while(|e| e.time_us <= span.end_us).count();
+    events.drain(..upto).partition(|e| e.time_us >= span.start_us)
+}
+
+/// What of a read came from where, by the map.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ByMap {
+    /// Runs in one piece of a disk, in order of the file.
+    pub(crate) runs: Vec<(Place, u64)>,
+    /// Bytes without a place, or on a mirror whose copy cannot be told.
+    pub(crate) unattributed_bytes: u64,
+}
+
+/// Places fetched ranges on disks. `leg` picks one of `n` copies: on btrfs the thread id modulo `n`; `None`
+/// where that is not known.
+pub(crate) fn by_map(map: &FileMap, fetched: &[ByteRange], leg: Option<u32>) -> ByMap {
+    let mut out = ByMap::default();
+    // The end of each disk's last run, to join the pieces of a stripe set disk by disk.
+    let mut last: BTreeMap<usize, usize> = BTreeMap::new();
+    for range in fetched {
+        let mut placed = 0;
+        for piece in map.pieces(*range) {
+            let Some(place) = choose(&piece.copies, leg) else { continue };
+            placed += piece.len_bytes;
+            let joined = last.get(&place.disk).and_then(|i| {
+                let (run, len) = out.runs.get_mut(*i)?;
+                (run.offset + *len == place.offset).then(|| *len += piece.len_bytes)
+            });
+            if joined.is_none() {
+                last.insert(place.disk, out.runs.len());
+                out.runs.push((place, piece.len_bytes));
+            }
+        }
+        out.unattributed_bytes += range.len_bytes() - placed.min(range.len_bytes());
+    }
+    out
+}
+
+fn choose(copies: &[Place], leg: Option<u32>) -> Option<Place> {
+    let first = copies.first()?;
+    if copies.iter().all(|c| c.disk == first.disk) {
+        return Some(*first);
+    }
+    let n = u32::try_from(copies.len()).ok()?;
+    copies.get((leg? % n) as usize).copied()
+}
+
+/// Requests of one disk: what became of submitted bios.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    /// By first byte on the disk; the latest request at a place hides older ones.
+    known: BTreeMap<u64, Request>,
+    /// In order of issue, to forget the oldest.
+    order: VecDeque<(u64, u64)>,
+    last_end: Option<u64>,
+}
+
+/// One request of a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(crate) start: u64,
+    pub(crate) len_bytes: u64,
+    pub(crate) issue_us: u64,
+    pub(crate) complete_us: Option<u64>,
+    pub(crate) is_sequential: bool,
+    is_taken: bool,
+}
+
+/// Requests that are remembered per disk: seconds of the busiest one.
+const MAX_REQUESTS: usize = 16_384;
+
+impl Requests {
+    pub(crate) fn issued(&mut self, e: &BlockEvent) {
+        let (start, len_bytes) = (e.start_byte(), e.len_bytes());
+        let is_sequential = self.last_end == Some(start);
+        self.last_end = Some(start + len_bytes);
+        self.order.push_back((start, e.time_us));
+        self.known.insert(
+            start,
+            Request { start, len_bytes, issue_us: e.time_us, complete_us: None, is_sequential, is_taken: false },
+        );
+        if self.order.len() > MAX_REQUESTS
+            && let Some((start, issue_us)) = self.order.pop_front()
+            && self.known.get(&start).is_some_and(|r| r.issue_us == issue_us)
+        {
+            self.known.remove(&start);
+        }
+    }
+
+    pub(crate) fn completed(&mut self, e: &BlockEvent) {
+        // A request may complete in parts; the last one counts.
+        if let Some(r) = self.covering(e.start_byte()) {
+            r.complete_us = Some(e.time_us);
+        }
+    }
+
+    fn covering(&mut self, byte: u64) -> Option<&mut Request> {
+        let (_, r) = self.known.range_mut(..=byte).next_back()?;
+        (byte - r.start < r.len_bytes).then_some(r)
+    }
+
+    /// The request that a bio went into, once: later bios of the same request give `Taken`.
+    pub(crate) fn take(&mut self, bio: &BlockEvent) -> Taken {
+        match self.covering(bio.start_byte()) {
+            // Issued before the bio was there: an older read of the same place.
+            Some(r) if r.issue_us < bio.time_us => Taken::Unknown,
+            Some(r) if r.is_taken => Taken::Already,
+            Some(r) => {
+                r.is_taken = true;
+                Taken::Now(*r)
+            }
+            None => Taken::Unknown,
+        }
+    }
+}
+
+/// See [`Requests::take`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    Now(Request),
+    Already,
+    Unknown,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Volume;
+    use crate::layout::chunks::{Chunk, ChunkMap, Stripe};
+    use crate::sys::fiemap::{Extent, Extents};
+    use crate::trace::BlockOp;
+    use std::sync::Arc;
+
+    fn event(op: BlockOp, time_us: u64, sector: u64, sectors: u32) -> BlockEvent {
+        BlockEvent { op, time_us, tid: 7, pid: 7, device: 1, sector, sectors, is_metadata: false }
+    }
+
+    fn raid(kind: u64, sub_stripes: u16, n: u64) -> FileMap {
+        let stripes = (1..=n).map(|devid| Stripe { devid, offset: devid << 30 }).collect();
+        let chunk = Chunk { logical: 0, len_bytes: 1 << 30, stripe_bytes: 65536, kind: kind | 1, sub_stripes, stripes };
+        let devices = (1..=n).map(|d| (d, (usize::try_from(d - 1).unwrap(), 0))).collect();
+        let runs = vec![Extent { offset: 0, physical: 0, len_bytes: 1 << 24, encoded: false }];
+        FileMap::new(
+            Extents { runs, unmapped_bytes: 0 },
+            Volume::Btrfs { devices, chunks: Arc::new(ChunkMap::new(vec![chunk])) },
+        )
+    }
+
+    fn r(start: u64, end: u64) -> ByteRange {
+        ByteRange::new(start, end).unwrap()
+    }
+
+    #[test]
+    fn events_belong_to_the_call_in_which_they_were_submitted() {
+        let at = |t| event(BlockOp::Queue, t, t, 8);
+        let mut events: VecDeque<_> = [5, 10, 15, 20, 21].map(at).into();
+        let (of, stray) = events_of(&mut events, Span { start_us: 10, end_us: 20 });
+        assert_eq!(of, [10, 15, 20].map(at));
+        assert_eq!(stray, [at(5)]);
+        assert_eq!(events, [at(21)]);
+    }
+
+    #[test]
+    fn a_read_over_raid0_is_one_run_per_disk() {
+        let got = by_map(&raid(8, 1, 2), &[r(0, 262_144)], None);
+        let run = |disk, offset, len| (Place { disk, offset }, len);
+        assert_eq!(got, ByMap { runs: vec![run(0, 1 << 30, 131_072), run(1, 2 << 30, 131_072)], unattributed_bytes: 0 });
+    }
+
+    #[test]
+    fn the_thread_picks_the_copy_and_without_it_nothing_is_made_up() {
+        let map = raid(16, 1, 2);
+        let of = |leg| by_map(&map, &[r(4096, 8192)], leg);
+        assert_eq!(of(Some(42)).runs, [(Place { disk: 0, offset: (1 << 30) + 4096 }, 4096)]);
+        assert_eq!(of(Some(43)).runs, [(Place { disk: 1, offset: (2 << 30) + 4096 }, 4096)]);
+        assert_eq!(of(None), ByMap { runs: vec![], unattributed_bytes: 4096 });
+    }
+
+    #[test]
+    fn raid10_takes_the_leg_within_each_pair() {
+        let got = by_map(&raid(64, 2, 4), &[r(0, 131_072)], Some(1));
+        let disks: Vec<usize> = got.runs.iter().map(|(p, _)| p.disk).collect();
+        assert_eq!(disks, [1, 3]);
+    }
+
+    #[test]
+    fn bytes_past_the_map_are_not_ascribed() {
+        assert_eq!(by_map(&raid(8, 1, 2), &[r((1 << 24) - 4096, (1 << 24) + 4096)], None).unattributed_bytes, 4096);
+    }
+
+    #[test]
+    fn a_request_is_counted_once_for_all_bios_merged_into_it() {
+        let mut q = Requests::default();
+        q.issued(&event(BlockOp::Issue, 11, 0, 16));
+        q.completed(&event(BlockOp::Complete, 50, 0, 16));
+        let (a, b) = (event(BlockOp::Queue, 10, 0, 8), event(BlockOp::Queue, 10, 8, 8));
+        let want = Request { start: 0, len_bytes: 8192, issue_us: 11, complete_us: Some(50), is_sequential: false, is_taken: true };
+        assert_eq!(q.take(&a), Taken::Now(want));
+        assert_eq!(q.take(&b), Taken::Already);
+        assert_eq!(q.take(&event(BlockOp::Queue, 60, 0, 8)), Taken::Unknown);
+        q.issued(&event(BlockOp::Issue, 70, 16, 8));
+        assert!(matches!(q.take(&event(BlockOp::Queue, 69, 16, 8)), Taken::Now(Request { is_sequential: true, .. })));
+    }
+
+    #[test]
+    fn requests_are_forgotten_in_order() {
+        let mut q = Requests::default();
+        for i in 0..20_000 {
+            q.issued(&event(BlockOp::Issue, i, i * 8, 8));
+        }
+        assert_eq!(q.known.len(), MAX_REQUESTS);
+        assert_eq!(q.take(&event(BlockOp::Queue, 0, 0, 8)), Taken::Unknown);
+    }
+}

@@ -1,0 +1,409 @@
+//! The record of one stream while it grows.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use spindle_base::clock;
+use spindle_base::units::ByteRange;
+
+use super::attribute::{ByMap, Request, Requests, Taken};
+use super::record::{AttributionMode, DiskIo, IoRecord, Seek, Stall, Striping};
+use super::series::Series;
+use super::tally::Tally;
+use super::verdict::{Facts, used, verdict};
+use crate::device::Plan;
+use crate::file::FileIdentity;
+use crate::intervals::IntervalSet;
+use crate::layout::{evenness, ratio};
+use crate::ledger::{Row, RowKind, ServedRun, StreamShared};
+use crate::topology::Shape;
+use crate::trace::BlockEvent;
+
+/// Jumps and waits kept; a program that asks for random ranges would otherwise make a record of them alone.
+const MAX_MARKS: usize = 1000;
+/// A step of less than this forward is a player skipping a track, or a lost note; back and more is a jump.
+const JUMP_BYTES: u64 = 4 << 20;
+/// How far around a jump disks are looked for.
+const AROUND_BYTES: u64 = 16 << 20;
+/// Positions that a viewer may go on from: players keep a few connections.
+const POSITIONS: usize = 8;
+/// Reads remembered for the disks before and after a jump.
+const RECENT: usize = 256;
+/// A read that took this long kept somebody waiting.
+const STALL_US: u64 = 1_000_000;
+
+/// A jump whose disks are still being found.
+#[derive(Debug, Clone)]
+struct Jump {
+    at_us: u64,
+    file: FileIdentity,
+    from: u64,
+    to: u64,
+    before: BTreeSet<Arc<str>>,
+    after: BTreeSet<Arc<str>>,
+}
+
+/// A read, for jumps.
+#[derive(Debug, Clone)]
+struct Recent {
+    end_us: u64,
+    file: FileIdentity,
+    range: ByteRange,
+    disks: BTreeSet<Arc<str>>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Live {
+    started_unix_us: i64,
+    pub(crate) started_us: u64,
+    pub(crate) shared: Arc<StreamShared>,
+    shape: Option<Shape>,
+    disks: BTreeMap<Arc<str>, Tally>,
+    series: Series,
+    /// What this stream fetched and has not sent yet.
+    mine: HashMap<FileIdentity, IntervalSet>,
+    cached_bytes: u64,
+    unattributed_bytes: u64,
+    mode: Option<AttributionMode>,
+    whys: BTreeSet<String>,
+    positions: VecDeque<(FileIdentity, u64)>,
+    recent: VecDeque<Recent>,
+    jumps: Vec<Jump>,
+    stalls: Vec<Stall>,
+}
+
+impl Live {
+    pub(crate) fn new(started_unix_us: i64, started_us: u64, shared: Arc<StreamShared>) -> Self {
+        Self {
+            started_unix_us,
+            started_us,
+            shared,
+            shape: None,
+            disks: BTreeMap::new(),
+            series: Series::default(),
+            mine: HashMap::new(),
+            cached_bytes: 0,
+            unattributed_bytes: 0,
+            mode: None,
+            whys: BTreeSet::new(),
+            positions: VecDeque::new(),
+            recent: VecDeque::new(),
+            jumps: Vec::new(),
+            stalls: Vec::new(),
+        }
+    }
+
+    fn since_start(&self, at_us: u64) -> u64 {
+        at_us.saturating_sub(self.started_us)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
+    fn seconds(&self, at_us: u64) -> f64 {
+        self.since_start(at_us) as f64 / 1e6
+    }
+
+    /// The volume that a file of this stream is on.
+    pub(crate) fn on_volume(&mut self, plan: &Plan) {
+        for d in &plan.disks {
+            self.disks.entry(Arc::clone(&d.name)).or_default();
+        }
+        if self.shape.is_none() {
+            self.shape = Some(plan.shape.clone());
+        }
+    }
+
+    fn used(&mut self, mode: AttributionMode) {
+        self.mode = Some(self.mode.map_or(mode, |m| m.max(mode)));
+    }
+
+    pub(crate) fn because(&mut self, why: &str) {
+        if self.whys.len() < 8 {
+            self.whys.insert(why.to_owned());
+        }
+    }
+
+    /// What a row says whatever attribution is in force: own bytes, waits.
+    pub(crate) fn note_row(&mut self, row: &Row) {
+        let mine = self.mine.entry(row.file.identity).or_default();
+        row.fetched.iter().for_each(|r| mine.insert(*r));
+        let waited_us = row.end_us.saturating_sub(row.queued_us);
+        if row.kind == RowKind::Read && waited_us >= STALL_US && self.stalls.len() < MAX_MARKS {
+            let queued_ms = row.start_us.saturating_sub(row.queued_us) / 1000;
+            let disk_ms = row.end_us.saturating_sub(row.start_us) / 1000;
+            let names: Vec<&str> = self.disks.keys().map(|d| &**d).collect();
+            let cause = format!(
+                "reading {} KiB took {disk_ms} ms on {} after {queued_ms} ms in the queue",
+                row.range.len_bytes() >> 10,
+                names.join(", ")
+            );
+            self.stall(row.queued_us, waited_us, cause);
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
+    pub(crate) fn stall(&mut self, at_us: u64, duration_us: u64, cause: String) {
+        if self.stalls.len() < MAX_MARKS {
+            self.stalls.push(Stall { at_s: self.seconds(at_us), duration_s: duration_us as f64 / 1e6, cause });
+        }
+    }
+
+    /// One submitted piece of a read, as traced.
+    pub(crate) fn traced(&mut self, bio: &BlockEvent, disk: &Arc<str>, requests: &mut Requests) {
+        self.used(AttributionMode::BlockTrace);
+        let at_us = self.since_start(bio.time_us);
+        let tally = self.disks.entry(Arc::clone(disk)).or_default();
+        let taken = requests.take(bio);
+        if bio.is_metadata {
+            tally.metadata_bytes += bio.len_bytes();
+            return;
+        }
+        tally.read_bytes += bio.len_bytes();
+        let reads = match taken {
+            Taken::Now(request) => {
+                request_done(tally, &request);
+                1
+            }
+            Taken::Already => 0,
+            // A device without requests of its own, or its events were lost: the bio is all there is.
+            Taken::Unknown => {
+                tally.request(bio.start_byte(), bio.len_bytes(), None);
+                1
+            }
+        };
+        self.series.read(at_us, disk, bio.len_bytes(), reads);
+    }
+
+    /// A read's bytes as placed by the map.
+    pub(crate) fn mapped(&mut self, row: &Row, names: &[Arc<str>], placed: &ByMap) {
+        self.used(AttributionMode::SampledMap);
+        let at_us = self.since_start(row.start_us);
+        for (place, len_bytes) in &placed.runs {
+            let Some(disk) = names.get(place.disk) else { continue };
+            let tally = self.disks.entry(Arc::clone(disk)).or_default();
+            tally.read_bytes += len_bytes;
+            tally.request(place.offset, *len_bytes, None);
+            tally.took(row.start_us, row.end_us);
+            self.series.read(at_us, disk, *len_bytes, 1);
+        }
+        self.unattributed_bytes += placed.unattributed_bytes;
+    }
+
+    pub(crate) fn metadata(&mut self, disk: &Arc<str>, bytes: u64) {
+        self.disks.entry(Arc::clone(disk)).or_default().metadata_bytes += bytes;
+    }
+
+    /// Bytes of which only the number is known. `why` if that is more than a gap in the trace.
+    pub(crate) fn unattributed(&mut self, bytes: u64, why: Option<&str>) {
+        if bytes == 0 {
+            return;
+        }
+        self.unattributed_bytes += bytes;
+        if let Some(why) = why {
+            self.used(AttributionMode::None);
+            self.because(why);
+        }
+    }
+
+    /// A read and the disks that it used, for the jumps around it.
+    pub(crate) fn went_to(&mut self, row: &Row, disks: BTreeSet<Arc<str>>) {
+        if disks.is_empty() {
+            return;
+        }
+        let recent = Recent { end_us: row.end_us, file: row.file.identity, range: row.range, disks };
+        let from = self.jumps.len().saturating_sub(POSITIONS);
+        for jump in &mut self.jumps[from..] {
+            jump.look_at(&recent);
+        }
+        self.recent.push_back(recent);
+        if self.recent.len() > RECENT {
+            self.recent.pop_front();
+        }
+    }
+
+    /// Bytes that the client was handed.
+    pub(crate) fn served(&mut self, file: FileIdentity, run: ServedRun) {
+        let mine = self.mine.entry(file).or_default();
+        // What was fetched for it counts once; sent again, it comes from memory.
+        self.cached_bytes += run.range.len_bytes() - mine.overlap_bytes(run.range);
+        mine.remove(run.range);
+        self.moved(file, run.range, run.at_us);
+    }
+
+    /// A position: a jump unless it goes on from one of the last.
+    pub(crate) fn moved(&mut self, file: FileIdentity, range: ByteRange, at_us: u64) {
+        let goes_on = |(f, end): &(FileIdentity, u64)| {
+            *f == file && (range.start() >= *end && range.start() - end < JUMP_BYTES || range.start() < *end && range.end() >= *end)
+        };
+        if let Some(i) = self.positions.iter().position(goes_on) {
+            self.positions.remove(i);
+        } else if let Some(&(last, from)) = self.positions.back()
+            && last == file
+            && self.jumps.len() < MAX_MARKS
+        {
+            let mut jump = Jump { at_us, file, from, to: range.start(), before: BTreeSet::new(), after: BTreeSet::new() };
+            self.recent.iter().for_each(|r| jump.look_at(r));
+            self.jumps.push(jump);
+        }
+        self.positions.push_back((file, range.end()));
+        if self.positions.len() > POSITIONS {
+            self.positions.pop_front();
+        }
+    }
+
+    pub(crate) fn machine(&mut self, at_us: u64, cpu_us: u64, read_bytes: u64, write_bytes: u64) {
+        self.series.machine(self.since_start(at_us), cpu_us, read_bytes, write_bytes);
+    }
+
+    /// The record as of now.
+    pub(crate) fn snapshot(&self, now_us: u64, ended_unix_us: Option<i64>, default_mode: AttributionMode) -> IoRecord {
+        let bytes: Vec<(Arc<str>, u64)> = self.disks.iter().map(|(d, t)| (Arc::clone(d), t.read_bytes)).collect();
+        let on_disks: u64 = bytes.iter().map(|(_, b)| b).sum();
+        let served_bytes = self.shared.served_bytes.load(Ordering::Relaxed);
+        let names: Vec<Arc<str>> = self.disks.keys().cloned().collect();
+        IoRecord {
+            started: clock::rfc3339(self.started_unix_us),
+            ended: ended_unix_us.map(clock::rfc3339),
+            attribution: self.mode.unwrap_or(default_mode),
+            why: (!self.whys.is_empty()).then(|| self.whys.iter().cloned().collect::<Vec<_>>().join("; ")),
+            served_bytes,
+            read_bytes: on_disks + self.unattributed_bytes,
+            cached_bytes: self.cached_bytes.min(served_bytes),
+            unattributed_bytes: self.unattributed_bytes,
+            disks: self.disk_rows(on_disks, self.since_start(now_us)),
+            striping: self.striping(&bytes, served_bytes),
+            seeks: self.jumps.iter().map(|j| self.seek(j)).collect(),
+            stalls: self.stalls.clone(),
+            series: self.series.json(&names),
+        }
+    }
+
+    fn disk_rows(&self, on_disks: u64, elapsed_us: u64) -> Vec<DiskIo> {
+        let row = |(disk, t): (&Arc<str>, &Tally)| DiskIo {
+            disk: disk.to_string(),
+            reads: t.requests,
+            read_bytes: t.read_bytes,
+            metadata_bytes: t.metadata_bytes,
+            sequential_share: ratio(t.sequential, t.requests),
+            mean_request_bytes: t.request_bytes.checked_div(t.requests).unwrap_or(0),
+            latency_us: t.latency.percentiles(),
+            share: ratio(t.read_bytes, on_disks),
+            busy_share: ratio(t.busy_us(), elapsed_us).min(1.0),
+        };
+        self.disks.iter().map(row).collect()
+    }
+
+    fn striping(&self, bytes: &[(Arc<str>, u64)], served_bytes: u64) -> Striping {
+        let shape = self.shape.clone().unwrap_or_else(Shape::one_disk);
+        let only: Vec<u64> = bytes.iter().map(|(_, b)| *b).collect();
+        let (requests, request_bytes) =
+            self.disks.values().fold((0, 0), |(n, b), t| (n + t.requests, b + t.request_bytes));
+        let facts = Facts {
+            level: &shape.level,
+            columns: shape.columns,
+            copies: shape.copies,
+            chunk_bytes: shape.chunk_bytes,
+            bytes,
+            served_bytes,
+            cached_bytes: self.cached_bytes,
+            unattributed_bytes: self.unattributed_bytes,
+            request_bytes: u64::checked_div(request_bytes, requests).unwrap_or(0),
+        };
+        Striping {
+            columns: shape.columns,
+            columns_used: u32::try_from(used(bytes).len()).unwrap_or(u32::MAX),
+            evenness: evenness(&only, only.len()),
+            verdict: verdict(&facts),
+        }
+    }
+
+    fn seek(&self, j: &Jump) -> Seek {
+        let names = |set: &BTreeSet<Arc<str>>| set.iter().map(|d| d.to_string()).collect();
+        Seek {
+            at_s: self.seconds(j.at_us),
+            from_byte: j.from,
+            to_byte: j.to,
+            disks_before: names(&j.before),
+            disks_after: names(&j.after),
+        }
+    }
+}
+
+fn request_done(tally: &mut Tally, request: &Request) {
+    tally.request(request.start, request.len_bytes, Some(request.is_sequential));
+    if let Some(complete_us) = request.complete_us {
+        tally.took(request.issue_us, complete_us);
+    }
+}
+
+impl Jump {
+    /// Takes a read's disks if it lies just before where the jump began, or just after where it went.
+    fn look_at(&mut self, read: &Recent) {
+        if read.file != self.file {
+            return;
+        }
+        let meets = |start: u64, end: u64| read.range.start() < end && read.range.end() > start;
+        if meets(self.from.saturating_sub(AROUND_BYTES), self.from) && read.end_us <= self.at_us {
+            self.before.extend(read.disks.iter().cloned());
+        }
+        if meets(self.to, self.to.saturating_add(AROUND_BYTES)) {
+            self.after.extend(read.disks.iter().cloned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn live() -> Live {
+        Live::new(0, 0, Arc::default())
+    }
+
+    fn file() -> FileIdentity {
+        FileIdentity { dev: 1, ino: 2, size_bytes: 1 << 40, modified_us: 0, changed_us: 0 }
+    }
+
+    fn run(start: u64, end: u64, at_us: u64) -> ServedRun {
+        ServedRun { range: ByteRange::new(start << 20, end << 20).unwrap(), at_us }
+    }
+
+    #[test]
+    fn only_a_position_that_goes_on_from_nowhere_is_a_jump() {
+        let mut live = live();
+        live.served(file(), run(0, 10, 0));
+        live.served(file(), run(10, 20, 1));
+        live.served(file(), run(500, 510, 2_000_000));
+        live.served(file(), run(20, 30, 3));
+        live.served(file(), run(510, 520, 4));
+        let seeks = live.snapshot(5, None, AttributionMode::None).seeks;
+        let want = Seek { at_s: 2.0, from_byte: 20 << 20, to_byte: 500 << 20, disks_before: vec![], disks_after: vec![] };
+        assert_eq!(seeks, [want]);
+    }
+
+    #[test]
+    fn what_was_fetched_counts_as_read_once_and_from_memory_when_sent_again() {
+        let mut live = live();
+        live.shared.served_bytes.store(20 << 20, Ordering::Relaxed);
+        live.mine.entry(file()).or_default().insert(ByteRange::new(0, 8 << 20).unwrap());
+        live.served(file(), run(0, 10, 0));
+        assert_eq!(live.cached_bytes, 2 << 20);
+        live.served(file(), run(0, 10, 0));
+        assert_eq!(live.snapshot(1, None, AttributionMode::None).cached_bytes, 12 << 20);
+    }
+
+    #[test]
+    fn the_weakest_attribution_of_any_byte_is_that_of_the_record() {
+        let mut live = live();
+        assert_eq!(live.snapshot(0, None, AttributionMode::BlockTrace).attribution, AttributionMode::BlockTrace);
+        live.used(AttributionMode::SampledMap);
+        live.used(AttributionMode::BlockTrace);
+        live.unattributed(4096, Some("no map"));
+        let record = live.snapshot(0, None, AttributionMode::BlockTrace);
+        assert_eq!((record.attribution, record.why.as_deref()), (AttributionMode::None, Some("no map")));
+        assert_eq!((record.read_bytes, record.unattributed_bytes), (4096, 4096));
+        let json = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<IoRecord>(&json).unwrap(), record);
+    }
+}

@@ -1,0 +1,498 @@
+//! Joins ledger rows with block events and the map into one record per stream.
+//!
+//! One thread owns all of it; others send [`Note`]s. A read is settled, that is ascribed for good, when the
+//! trace has told everything up to its end, or at once by the map where there is no trace.
+
+pub(crate) mod attribute;
+pub(crate) mod live;
+pub(crate) mod record;
+mod series;
+mod tally;
+mod verdict;
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::time::Duration;
+
+use spindle_base::clock::SharedClock;
+use spindle_base::sync::Mutex;
+
+use crate::device::{Disk, Plan};
+use crate::file::FileState;
+use crate::ledger::{Ledger, Row, RowKind, StreamId, StreamShared};
+use crate::sys;
+use crate::topology::sysfs::{DiskCounters, Sysfs};
+use crate::trace::{Batch, BlockEvent, BlockOp};
+use attribute::{Requests, Span, by_map, events_of};
+use live::Live;
+use record::{AttributionMode, DiskRate, IoRecord};
+
+/// What the recorder is told.
+#[derive(Debug)]
+pub(crate) enum Note {
+    Row(Box<Row>),
+    Batch(Batch),
+    /// The trace is complete for everything from this moment on.
+    TraceUp { since_us: u64 },
+    TraceDown { why: String },
+    Disks(Vec<Disk>),
+    Opened(std::sync::Weak<FileState>),
+    Begin { stream: StreamId, shared: Arc<StreamShared> },
+    Worker { stream: StreamId, pid: u32 },
+    Stall { stream: StreamId, at_us: u64, duration_us: u64, cause: String },
+    Query { stream: StreamId, ends: bool, answer: SyncSender<Option<IoRecord>> },
+    Close,
+}
+
+/// Time that an event may need from its CPU to the ring after the helper looked.
+const SLACK_US: u64 = 10_000;
+/// Events of our own threads that belong to no row are looked up on the map after this.
+const STRAY_US: u64 = 2_000_000;
+/// Events kept per thread for a read that is still under way, and of other processes for one that will
+/// turn out to be a worker.
+const MAX_PENDING: usize = 16_384;
+
+/// Reads and events of one of our threads.
+#[derive(Debug, Default)]
+struct Thread {
+    rows: VecDeque<Row>,
+    events: VecDeque<BlockEvent>,
+    /// Whether reads of files are made on it.
+    is_reader: bool,
+}
+
+/// See the module.
+pub(crate) struct Recorder {
+    clock: SharedClock,
+    sys: Sysfs,
+    ledger: Ledger,
+    own_pid: u32,
+    streams: HashMap<StreamId, Live>,
+    threads: HashMap<u32, Thread>,
+    disks: HashMap<u32, (Arc<str>, Requests)>,
+    workers: HashMap<u32, Vec<StreamId>>,
+    foreign: VecDeque<BlockEvent>,
+    kernel_threads: HashMap<u32, bool>,
+    files: Vec<std::sync::Weak<FileState>>,
+    /// Since when the trace is complete; `Err` says why there is none.
+    trace: Result<u64, String>,
+    drained_us: u64,
+    lost: u64,
+    rates: Arc<Mutex<Vec<DiskRate>, 47>>,
+    counters: HashMap<Arc<str>, DiskCounters>,
+    system_disk: Option<Arc<str>>,
+    sampled_us: u64,
+    cpu_us: u64,
+}
+
+impl Recorder {
+    pub(crate) fn new(clock: SharedClock, ledger: Ledger, rates: Arc<Mutex<Vec<DiskRate>, 47>>, why: String) -> Self {
+        let sampled_us = clock.monotonic_us();
+        let sys = Sysfs::system();
+        let mut recorder = Self {
+            system_disk: system_disk(&sys),
+            clock,
+            sys,
+            ledger,
+            own_pid: std::process::id(),
+            streams: HashMap::new(),
+            threads: HashMap::new(),
+            disks: HashMap::new(),
+            workers: HashMap::new(),
+            foreign: VecDeque::new(),
+            kernel_threads: HashMap::new(),
+            files: Vec::new(),
+            trace: Err(why),
+            drained_us: 0,
+            lost: 0,
+            rates,
+            counters: HashMap::new(),
+            sampled_us,
+            cpu_us: sys::process_cpu_us(),
+        };
+        recorder.count();
+        recorder
+    }
+
+    /// Until `Note::Close` or until nobody can send any more.
+    pub(crate) fn run(mut self, notes: &Receiver<Note>) {
+        const TICK_US: u64 = 1_000_000;
+        loop {
+            let due = self.sampled_us + TICK_US;
+            let now = self.clock.monotonic_us();
+            if now >= due {
+                self.tick(now);
+                continue;
+            }
+            match notes.recv_timeout(Duration::from_micros((due - now).min(TICK_US))) {
+                Ok(Note::Close) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(note) => self.apply(note),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    pub(crate) fn apply(&mut self, note: Note) {
+        match note {
+            Note::Row(row) => self.row(*row),
+            Note::Batch(batch) => self.batch(batch),
+            Note::TraceUp { since_us } => self.trace = Ok(since_us),
+            Note::TraceDown { why } => {
+                self.trace = Err(why);
+                self.settle_all();
+            }
+            Note::Disks(disks) => {
+                for d in disks {
+                    self.disks.entry(d.number).or_insert_with(|| (d.name, Requests::default()));
+                }
+                self.count();
+            }
+            Note::Opened(file) => {
+                self.files.retain(|f| f.strong_count() > 0);
+                self.files.push(file);
+            }
+            Note::Begin { stream, shared } => {
+                let live = Live::new(self.clock.unix_us(), self.clock.monotonic_us(), shared);
+                self.streams.insert(stream, live);
+            }
+            Note::Worker { stream, pid } => self.worker(stream, pid),
+            Note::Stall { stream, at_us, duration_us, cause } => {
+                if let Some(live) = self.streams.get_mut(&stream) {
+                    live.stall(at_us, duration_us, cause);
+                }
+            }
+            Note::Query { stream, ends, answer } => {
+                self.settle_all();
+                self.look_up_strays(self.drained_us);
+                let record = self.query(stream, ends);
+                // The asker may have stopped waiting.
+                let _ = answer.try_send(record);
+            }
+            Note::Close => {}
+        }
+    }
+
+    fn query(&mut self, stream: StreamId, ends: bool) -> Option<IoRecord> {
+        let mode = self.mode();
+        let now_us = self.clock.monotonic_us();
+        let dropped = self.ledger.dropped();
+        self.take_served(Some(stream));
+        let ended = ends.then(|| self.clock.unix_us());
+        let live = self.streams.get_mut(&stream)?;
+        if let Err(why) = &self.trace {
+            live.because(why);
+        }
+        if self.lost > 0 {
+            live.because(&format!("{} block events were lost", self.lost));
+        }
+        if dropped > 0 {
+            live.because(&format!("{dropped} rows of the ledger were dropped"));
+        }
+        let record = live.snapshot(now_us, ended, mode);
+        if ends {
+            self.streams.remove(&stream);
+            self.workers.retain(|_, streams| {
+                streams.retain(|s| *s != stream);
+                !streams.is_empty()
+            });
+        }
+        Some(record)
+    }
+
+    fn mode(&self) -> AttributionMode {
+        if self.trace.is_ok() { AttributionMode::BlockTrace } else { AttributionMode::SampledMap }
+    }
+
+    fn row(&mut self, row: Row) {
+        if let Some(live) = self.streams.get_mut(&row.stream) {
+            if let Some(plan) = row.file.device.known_plan() {
+                live.on_volume(plan);
+            }
+            live.note_row(&row);
+            if row.kind == RowKind::Worker {
+                live.moved(row.file.identity, row.range, row.start_us);
+            }
+        }
+        let tid = row.tid;
+        let thread = self.threads.entry(tid).or_default();
+        thread.is_reader = true;
+        thread.rows.push_back(row);
+        self.settle(tid, SLACK_US);
+    }
+
+    fn batch(&mut self, batch: Batch) {
+        self.drained_us = self.drained_us.max(batch.drained_us);
+        self.lost = batch.lost;
+        for e in batch.events {
+            match (e.op, self.disks.get_mut(&e.device)) {
+                (_, None) => {}
+                (BlockOp::Issue, Some((_, requests))) => requests.issued(&e),
+                (BlockOp::Complete, Some((_, requests))) => requests.completed(&e),
+                (BlockOp::Queue, Some(_)) => self.bio(e),
+            }
+        }
+        let tids: Vec<u32> = self.threads.iter().filter(|(_, t)| !t.rows.is_empty()).map(|(t, _)| *t).collect();
+        for tid in tids {
+            self.settle(tid, SLACK_US);
+        }
+        self.look_up_strays(self.drained_us.saturating_sub(STRAY_US));
+    }
+
+    fn bio(&mut self, e: BlockEvent) {
+        if e.pid == self.own_pid {
+            let events = &mut self.threads.entry(e.tid).or_default().events;
+            events.push_back(e);
+            if events.len() > MAX_PENDING {
+                events.pop_front();
+                self.lost += 1;
+            }
+        } else if self.workers.contains_key(&e.pid) {
+            self.credit_worker(&e);
+        } else if self.is_kernel_thread(e.pid) {
+            self.credit_by_place(&e);
+        } else {
+            // Another program's, or a worker's that is not known yet.
+            self.foreign.push_back(e);
+            if self.foreign.len() > MAX_PENDING {
+                self.foreign.pop_front();
+            }
+        }
+    }
+
+    /// A worker that serves several streams counts for the first: that one made it read.
+    fn credit_worker(&mut self, e: &BlockEvent) {
+        let Some(stream) = self.workers.get(&e.pid).and_then(|s| s.first().copied()) else { return };
+        self.credit(stream, e);
+    }
+
+    fn credit(&mut self, stream: StreamId, e: &BlockEvent) {
+        if let (Some(live), Some((disk, requests))) = (self.streams.get_mut(&stream), self.disks.get_mut(&e.device)) {
+            live.traced(e, disk, requests);
+        }
+    }
+
+    fn worker(&mut self, stream: StreamId, pid: u32) {
+        let streams = self.workers.entry(pid).or_default();
+        if !streams.contains(&stream) {
+            streams.push(stream);
+        }
+        // It may have begun to read before its number was told here.
+        let (its, others) = std::mem::take(&mut self.foreign).into_iter().partition(|e| e.pid == pid);
+        self.foreign = others;
+        let its: VecDeque<BlockEvent> = its;
+        for e in its {
+            self.credit_worker(&e);
+        }
+    }
+
+    /// Ascribes a thread's finished reads as far as the trace has come.
+    fn settle(&mut self, tid: u32, slack_us: u64) {
+        loop {
+            let Some(thread) = self.threads.get_mut(&tid) else { return };
+            let Some(row) = thread.rows.front() else { return };
+            // A worker's reads come with its process number; its rows are only for the map.
+            let by_trace = self.trace.as_ref().is_ok_and(|since| *since <= row.start_us)
+                || row.end_us < self.drained_us && self.drained_us > 0 && self.trace.is_err();
+            if by_trace && self.trace.is_ok() && self.drained_us < row.end_us.saturating_add(slack_us) {
+                return;
+            }
+            let Some(row) = thread.rows.pop_front() else { return };
+            let span = Span { start_us: row.start_us, end_us: row.end_us };
+            let (its, strays) = events_of(&mut thread.events, span);
+            for e in strays {
+                self.credit_by_place(&e);
+            }
+            if by_trace {
+                self.settle_by_trace(&row, &its);
+            } else {
+                self.settle_by_map(&row);
+            }
+        }
+    }
+
+    fn settle_all(&mut self) {
+        let tids: Vec<u32> = self.threads.iter().filter(|(_, t)| !t.rows.is_empty()).map(|(t, _)| *t).collect();
+        for tid in tids {
+            self.settle(tid, 0);
+        }
+    }
+
+    fn settle_by_trace(&mut self, row: &Row, its: &[BlockEvent]) {
+        let Some(live) = self.streams.get_mut(&row.stream) else { return };
+        if row.kind == RowKind::Worker {
+            return;
+        }
+        let (mut traced, mut disks) = (0, BTreeSet::new());
+        for e in its {
+            if let Some((disk, requests)) = self.disks.get_mut(&e.device) {
+                live.traced(e, disk, requests);
+                traced += e.len_bytes();
+                if !e.is_metadata {
+                    disks.insert(Arc::clone(disk));
+                }
+            }
+        }
+        live.went_to(row, disks);
+        // Fetched, and no disk that we watch saw it: lost events, or a device that is none of those.
+        live.unattributed(row.inblock_bytes.saturating_sub(traced), None);
+    }
+
+    fn settle_by_map(&mut self, row: &Row) {
+        let Some(live) = self.streams.get_mut(&row.stream) else { return };
+        let Some(plan) = row.file.device.known_plan() else { return };
+        if row.inblock_bytes == 0 {
+            return;
+        }
+        if let Err(why) = &self.trace {
+            live.because(why);
+        }
+        let map = match &row.file.map {
+            Ok(map) => map,
+            Err(why) => return live.unattributed(row.inblock_bytes, Some(why)),
+        };
+        let data: u64 = row.fetched.iter().map(|r| r.len_bytes()).sum();
+        let leg = plan.legs_unknown.is_none().then_some(row.tid);
+        let placed = by_map(map, &row.fetched, leg);
+        if placed.unattributed_bytes > 0 && let Some(why) = &plan.legs_unknown {
+            live.because(why);
+        }
+        let names = plan.names();
+        let disks = placed.runs.iter().filter_map(|(p, _)| names.get(p.disk).cloned()).collect();
+        live.mapped(row, &names, &placed);
+        live.went_to(row, disks);
+        let metadata = row.inblock_bytes.saturating_sub(data);
+        match names.as_slice() {
+            [only] => live.metadata(only, metadata),
+            // Which disk the trees were on is not known without the trace.
+            _ => live.unattributed(metadata, None),
+        }
+    }
+
+    /// Ascribes events that belong to no read by what lies at their place: kernel threads that read for a
+    /// stream, and sendfile where the cache had dropped pages.
+    fn credit_by_place(&mut self, e: &BlockEvent) {
+        let found = self.files.iter().filter_map(std::sync::Weak::upgrade).find_map(|file| {
+            let plan: &Plan = file.device.known_plan()?;
+            let disk = plan.disks.iter().position(|d| d.number == e.device)?;
+            let offset = file.map.as_ref().ok()?.file_offset(disk, e.start_byte())?;
+            Some((file.identity, offset))
+        });
+        let Some((file, _)) = found else { return };
+        // Several streams may have the file open; the one that was handed bytes of it last is as good a
+        // guess as there is, and with one stream it is none.
+        let stream = self
+            .streams
+            .iter()
+            .filter(|(_, live)| live.shared.logs.lock().iter().any(|l| l.file.identity == file))
+            .map(|(id, _)| *id)
+            .max();
+        if let Some(stream) = stream {
+            self.credit(stream, e);
+        }
+    }
+
+    /// Events of own threads older than `before_us` that no read has claimed. Threads with a read under way
+    /// keep theirs: a dying disk may take a minute.
+    fn look_up_strays(&mut self, before_us: u64) {
+        let mut strays = Vec::new();
+        for thread in self.threads.values_mut().filter(|t| !t.is_reader) {
+            let n = thread.events.iter().take_while(|e| e.time_us <= before_us).count();
+            strays.extend(thread.events.drain(..n));
+        }
+        self.threads.retain(|_, t| t.is_reader || !t.events.is_empty());
+        for e in strays {
+            self.credit_by_place(&e);
+        }
+    }
+
+    /// Whether a process is the kernel's own: those have no memory map (`PF_KTHREAD`, 0x200000, in field 9
+    /// of `/proc/PID/stat`).
+    fn is_kernel_thread(&mut self, pid: u32) -> bool {
+        if self.kernel_threads.len() > 4096 {
+            self.kernel_threads.clear();
+        }
+        *self.kernel_threads.entry(pid).or_insert_with(|| {
+            let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let flags = text.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(6)?.parse::<u64>().ok());
+            flags.is_some_and(|f| f & 0x20_0000 != 0)
+        })
+    }
+
+    fn take_served(&mut self, only: Option<StreamId>) {
+        for (id, live) in &mut self.streams {
+            if only.is_some_and(|o| o != *id) {
+                continue;
+            }
+            let shared = Arc::clone(&live.shared);
+            let mut logs = shared.logs.lock();
+            for log in logs.iter() {
+                for run in log.take() {
+                    live.served(log.file.identity, run);
+                }
+            }
+            // Closed before the runs were taken the next time: nothing is lost.
+            logs.retain(|l| !l.is_closed.load(Ordering::Acquire) || !l.is_empty());
+        }
+    }
+
+    /// Once a second: rates of the disks, load of the machine, what was served.
+    fn tick(&mut self, now_us: u64) {
+        let elapsed_us = now_us.saturating_sub(self.sampled_us).max(1);
+        self.sampled_us = now_us;
+        let cpu_us = sys::process_cpu_us();
+        let spent_us = cpu_us.saturating_sub(self.cpu_us);
+        self.cpu_us = cpu_us;
+        let before = self.counters.clone();
+        self.count();
+        let delta = |disk: &Arc<str>| Some(difference(before.get(disk)?, self.counters.get(disk)?));
+        let system = self.system_disk.as_ref().and_then(delta).unwrap_or_default();
+        let mut rates: Vec<DiskRate> =
+            self.counters.keys().filter_map(|d| Some(rate(d, &delta(d)?, elapsed_us))).collect();
+        rates.sort_by(|a, b| a.disk.cmp(&b.disk));
+        *self.rates.lock() = rates;
+        for live in self.streams.values_mut() {
+            live.machine(now_us, spent_us, system.read_bytes, system.write_bytes);
+        }
+        self.take_served(None);
+        self.settle_all();
+    }
+
+    /// Reads the counters of every known disk; wakes none.
+    fn count(&mut self) {
+        let names = self.disks.values().map(|(n, _)| n).chain(&self.system_disk);
+        self.counters = names.filter_map(|n| Some((Arc::clone(n), self.sys.counters(n)?))).collect();
+    }
+}
+
+fn difference(a: &DiskCounters, b: &DiskCounters) -> DiskCounters {
+    DiskCounters {
+        reads: b.reads.saturating_sub(a.reads),
+        read_bytes: b.read_bytes.saturating_sub(a.read_bytes),
+        writes: b.writes.saturating_sub(a.writes),
+        write_bytes: b.write_bytes.saturating_sub(a.write_bytes),
+        busy_ms: b.busy_ms.saturating_sub(a.busy_ms),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rates for people")]
+fn rate(disk: &str, d: &DiskCounters, elapsed_us: u64) -> DiskRate {
+    let per_s = |n: u64| n as f64 * 1e6 / elapsed_us as f64;
+    DiskRate {
+        disk: disk.to_owned(),
+        reads_per_s: per_s(d.reads),
+        read_bytes_per_s: per_s(d.read_bytes),
+        write_bytes_per_s: per_s(d.write_bytes),
+        busy_share: (per_s(d.busy_ms) / 1000.0).min(1.0),
+    }
+}
+
+/// The disk under `/`, where there is one.
+fn system_disk(sys: &Sysfs) -> Option<Arc<str>> {
+    let text = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let mounts = crate::topology::mounts::parse(&text);
+    let root = crate::topology::mounts::of_path(&mounts, std::path::Path::new("/"))?;
+    let on = Sysfs::on_disk(&sys.by_number(root.device)?).ok()?;
+    Some(on.disk.as_str().into())
+}

@@ -1,0 +1,182 @@
+//! The I/O record of a stream: the `io` JSON of the contract, without what sessions add
+//! (`session`, `item`, `file`, `method`, `client`).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// How bytes were ascribed to disks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttributionMode {
+    /// The kernel's block trace, thread by thread: exact.
+    BlockTrace,
+    /// What each read made the kernel fetch, placed on the file's map: exact where the map is.
+    SampledMap,
+    /// Totals only.
+    None,
+}
+
+/// How bytes are ascribed at the moment, and why not better.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attribution {
+    /// See [`AttributionMode`].
+    pub mode: AttributionMode,
+    /// Plain words, where it is not the best there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IoRecord {
+    /// RFC 3339.
+    pub started: String,
+    /// RFC 3339; absent while the stream runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+    /// The weakest that was used for any byte of it.
+    pub attribution: AttributionMode,
+    /// Why not exact, or what is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Bytes handed to the client.
+    pub served_bytes: u64,
+    /// Bytes of files that came off disks for this stream, read-ahead included.
+    pub read_bytes: u64,
+    /// Bytes handed out that this stream had not fetched itself.
+    pub cached_bytes: u64,
+    /// Bytes that came off disks and could not be ascribed to one.
+    pub unattributed_bytes: u64,
+    /// By physical disk, all disks of the volume.
+    pub disks: Vec<DiskIo>,
+    /// Where the striping went.
+    pub striping: Striping,
+    /// Jumps.
+    pub seeks: Vec<Seek>,
+    /// Reads that kept the viewer waiting.
+    pub stalls: Vec<Stall>,
+    /// Over time.
+    pub series: SeriesJson,
+}
+
+/// One disk's part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DiskIo {
+    /// Name in `/sys/block`.
+    pub disk: String,
+    /// Requests; with `sampled_map` runs in one piece of the disk, as computed from the map.
+    pub reads: u64,
+    /// Bytes of files.
+    pub read_bytes: u64,
+    /// Bytes of extent trees, checksums and the like.
+    pub metadata_bytes: u64,
+    /// Share of the requests that began where the disk's last one ended.
+    pub sequential_share: f64,
+    /// Mean size of a request.
+    pub mean_request_bytes: u64,
+    /// Issue to completion; with `sampled_map` the time of the whole read call. Within 6 %.
+    pub latency_us: Percentiles,
+    /// Share of this stream's bytes.
+    pub share: f64,
+    /// Share of the time in which the disk worked for this stream.
+    pub busy_share: f64,
+}
+
+/// Of a distribution.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Median.
+    pub p50: u64,
+    /// 95 of 100 are at most this.
+    pub p95: u64,
+    /// 99 of 100 are at most this.
+    pub p99: u64,
+}
+
+/// How the volume's disks shared the work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Striping {
+    /// Disks that a large sequential read can use at once.
+    pub columns: u32,
+    /// Disks that did a noticeable part of the reading (5 % of the busiest one's).
+    pub columns_used: u32,
+    /// Mean over maximum of the disks' bytes: 1 = all alike, 1/n = one of n did everything.
+    pub evenness: f64,
+    /// For a person.
+    pub verdict: String,
+}
+
+/// A jump of the viewer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Seek {
+    /// Seconds since the start of the record.
+    pub at_s: f64,
+    /// Where it was in the file.
+    pub from_byte: u64,
+    /// Where it went.
+    pub to_byte: u64,
+    /// Disks that served the 16 MiB before the jump; empty if memory did.
+    pub disks_before: Vec<String>,
+    /// Disks that served the 16 MiB after it.
+    pub disks_after: Vec<String>,
+}
+
+/// A wait.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stall {
+    /// Seconds since the start of the record.
+    pub at_s: f64,
+    /// Seconds.
+    pub duration_s: f64,
+    /// For a person.
+    pub cause: String,
+}
+
+/// Values per interval; every list has the length of `t_s`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SeriesJson {
+    /// Length of an interval.
+    pub interval_ms: u64,
+    /// Where each interval begins, seconds since the start of the record.
+    pub t_s: Vec<f64>,
+    /// By disk.
+    pub disks: BTreeMap<String, DiskSeries>,
+    /// CPU time of the server per second of wall time: 1 = one core.
+    pub cpu_share: Vec<f64>,
+    /// The disk that the system itself is on.
+    pub system_disk: SystemDiskSeries,
+}
+
+/// Of one disk.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskSeries {
+    /// Bytes of files read in each interval.
+    pub read_bytes: Vec<u64>,
+    /// Requests in each interval.
+    pub reads: Vec<u64>,
+}
+
+/// Of the system's disk: what everything on the machine did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SystemDiskSeries {
+    /// Bytes read.
+    pub read_bytes: Vec<u64>,
+    /// Bytes written.
+    pub write_bytes: Vec<u64>,
+}
+
+/// What a disk does right now, by its own counters, whoever asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DiskRate {
+    /// Name in `/sys/block`.
+    pub disk: String,
+    /// Requests a second.
+    pub reads_per_s: f64,
+    /// Bytes a second.
+    pub read_bytes_per_s: f64,
+    /// Bytes a second.
+    pub write_bytes_per_s: f64,
+    /// Share of the time in which it had something to do.
+    pub busy_share: f64,
+}

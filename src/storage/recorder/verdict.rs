@@ -1,0 +1,180 @@
+//! The sentence for a person: where the striping went, and what would change it. Pure.
+
+use std::sync::Arc;
+
+use crate::layout::{evenness, ratio};
+
+/// What the sentence is made from.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Facts<'a> {
+    /// `disk`, `single`, `raid0`, ..
+    pub(crate) level: &'a str,
+    pub(crate) columns: u32,
+    pub(crate) copies: u32,
+    pub(crate) chunk_bytes: u64,
+    /// File bytes by disk, all disks of the volume.
+    pub(crate) bytes: &'a [(Arc<str>, u64)],
+    pub(crate) served_bytes: u64,
+    pub(crate) cached_bytes: u64,
+    pub(crate) unattributed_bytes: u64,
+    /// Mean size of a disk request.
+    pub(crate) request_bytes: u64,
+}
+
+/// Disks that did a noticeable part: a stray request does not make a column.
+pub(crate) fn used<'a>(bytes: &'a [(Arc<str>, u64)]) -> Vec<&'a str> {
+    let most = bytes.iter().map(|(_, b)| *b).max().unwrap_or(0);
+    bytes.iter().filter(|(_, b)| *b > 0 && *b >= most / 20).map(|(d, _)| &**d).collect()
+}
+
+fn list(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// See the module.
+pub(crate) fn verdict(f: &Facts<'_>) -> String {
+    let read: u64 = f.bytes.iter().map(|(_, b)| b).sum();
+    if read == 0 {
+        return nothing_on_disks(f);
+    }
+    let mut text = by_level(f, &used(f.bytes));
+    if f.served_bytes > 0 && ratio(f.cached_bytes, f.served_bytes) >= 0.1 {
+        let percent = percent(f.cached_bytes, f.served_bytes);
+        text.push_str(&format!(" {percent} % of what was sent came from memory."));
+    }
+    if ratio(f.unattributed_bytes, read + f.unattributed_bytes) >= 0.02 {
+        let percent = percent(f.unattributed_bytes, read + f.unattributed_bytes);
+        text.push_str(&format!(" For {percent} % of the bytes it is not known which disk gave them."));
+    }
+    text
+}
+
+fn percent(part: u64, whole: u64) -> u64 {
+    if whole == 0 { 0 } else { part.saturating_mul(100) / whole }
+}
+
+fn nothing_on_disks(f: &Facts<'_>) -> String {
+    if f.unattributed_bytes > 0 {
+        "Bytes came off disks, but it is not known which: see why.".to_owned()
+    } else if f.served_bytes > 0 {
+        "Everything came from memory: no disk was needed.".to_owned()
+    } else {
+        "Nothing has been read yet.".to_owned()
+    }
+}
+
+fn by_level(f: &Facts<'_>, used: &[&str]) -> String {
+    let names = list(used);
+    let bytes: Vec<u64> = f.bytes.iter().map(|(_, b)| *b).collect();
+    let even = evenness(&bytes, bytes.len());
+    let total = f.bytes.len();
+    if total <= 1 {
+        return format!("All reads came from {names}, the only disk under this volume.");
+    }
+    match f.level {
+        "raid1" | "raid1c3" | "raid1c4" if used.len() == 1 => format!(
+            "All reads came from one of the {} copies, on {names}: a btrfs mirror serves one reader from one disk. A second viewer may use the other; raid10 on four disks would let one stream use two at once.",
+            f.copies
+        ),
+        "raid1" | "raid1c3" | "raid1c4" => format!(
+            "Reads came from {names}, one after the other: in a mirror each read is served by one copy, so a stream is never faster than one disk. raid10 would let it use several at once."
+        ),
+        "raid0" | "raid10" | "raid5" | "raid6" if used.len() < f.columns as usize => format!(
+            "Only {names} worked, of {} disks that one read can use: too little was read to reach the others.",
+            f.columns
+        ),
+        "raid0" | "raid10" | "raid5" | "raid6" => striped(f, &names, used.len(), even),
+        "single" | "dup" if used.len() == 1 => format!(
+            "All reads came from {names}: this file lies there as a whole, and the profile `{}` puts about 1 GiB on one disk before it takes the next. raid0 or raid10 would let one stream use several disks.",
+            f.level
+        ),
+        _ => format!("Reads came from {names}, one disk at a time."),
+    }
+}
+
+fn striped(f: &Facts<'_>, names: &str, used: usize, even: f64) -> String {
+    let mut text = if even >= 0.8 {
+        format!("The striping worked: {names} shared the reads evenly.")
+    } else {
+        format!("The stripes lie on {names}, and they did not share evenly: the busiest did {:.1} times the mean.", 1.0 / even.max(0.01))
+    };
+    if f.level == "raid10" && used <= f.columns as usize {
+        text.push_str(" One copy of each pair did it all; a second viewer may use the other copies.");
+    }
+    if f.request_bytes > 0 && f.request_bytes < f.chunk_bytes {
+        text.push_str(&format!(
+            " The disks got requests of {} KiB, less than a stripe of {} KiB: larger reads would make them work together.",
+            f.request_bytes >> 10,
+            f.chunk_bytes >> 10
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(bytes: &[(&str, u64)]) -> Vec<(Arc<str>, u64)> {
+        bytes.iter().map(|(n, b)| (Arc::from(*n), *b)).collect()
+    }
+
+    fn facts<'a>(level: &'a str, columns: u32, copies: u32, bytes: &'a [(Arc<str>, u64)]) -> Facts<'a> {
+        Facts {
+            level,
+            columns,
+            copies,
+            chunk_bytes: 65536,
+            bytes,
+            served_bytes: 1 << 30,
+            cached_bytes: 0,
+            unattributed_bytes: 0,
+            request_bytes: 512 << 10,
+        }
+    }
+
+    #[test]
+    fn a_mirror_with_one_reader_names_the_copy_and_the_remedy() {
+        let bytes = names(&[("sda", 0), ("sdb", 1 << 30)]);
+        assert_eq!(
+            verdict(&facts("raid1", 1, 2, &bytes)),
+            "All reads came from one of the 2 copies, on sdb: a btrfs mirror serves one reader from one disk. A second viewer may use the other; raid10 on four disks would let one stream use two at once."
+        );
+    }
+
+    #[test]
+    fn an_even_raid0_worked() {
+        let bytes = names(&[("sda", 100), ("sdb", 100), ("sdc", 98)]);
+        assert_eq!(verdict(&facts("raid0", 3, 1, &bytes)), "The striping worked: sda, sdb and sdc shared the reads evenly.");
+    }
+
+    #[test]
+    fn a_raid10_on_half_its_disks_says_that_the_copies_rest() {
+        let bytes = names(&[("sda", 100), ("sdb", 0), ("sdc", 100), ("sdd", 0)]);
+        let text = verdict(&facts("raid10", 2, 2, &bytes));
+        assert!(text.ends_with("One copy of each pair did it all; a second viewer may use the other copies."), "{text}");
+    }
+
+    #[test]
+    fn small_requests_memory_and_doubt_are_told() {
+        let bytes = names(&[("sda", 1000), ("sdb", 1000)]);
+        let f = Facts { request_bytes: 16 << 10, cached_bytes: 1 << 29, unattributed_bytes: 500, ..facts("raid0", 2, 1, &bytes) };
+        let text = verdict(&f);
+        assert!(text.contains("requests of 16 KiB, less than a stripe of 64 KiB"), "{text}");
+        assert!(text.contains("50 % of what was sent came from memory"), "{text}");
+        assert!(text.contains("For 20 % of the bytes"), "{text}");
+    }
+
+    #[test]
+    fn nothing_read_is_three_different_things() {
+        let bytes = names(&[("sda", 0)]);
+        let f = facts("disk", 1, 1, &bytes);
+        assert_eq!(verdict(&f), "Everything came from memory: no disk was needed.");
+        assert_eq!(verdict(&Facts { served_bytes: 0, ..f.clone() }), "Nothing has been read yet.");
+        assert_eq!(verdict(&Facts { unattributed_bytes: 5, ..f }), "Bytes came off disks, but it is not known which: see why.");
+    }
+}

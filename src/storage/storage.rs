@@ -1,0 +1,377 @@
+//! The handle that the rest of the server holds.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, sync_channel};
+use std::sync::{Arc, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use spindle_base::clock::SharedClock;
+use spindle_base::sync::Mutex;
+use spindle_base::units::ByteRange;
+use tokio::sync::oneshot;
+
+use crate::device::{Device, Devices};
+use crate::error::StorageError;
+use crate::file::{FileIdentity, FileState};
+use crate::layout::Layout;
+use crate::ledger::{self, Ledger, Row, RowKind, StreamId, StreamShared};
+use crate::pool::{Job, Lane};
+use crate::reader::{self, MediaFile, Opening};
+use crate::recorder::record::{Attribution, AttributionMode, DiskRate, IoRecord};
+use crate::recorder::{Note, Recorder};
+use crate::topology::mounts::{self, Mount};
+use crate::topology::sysfs::Sysfs;
+use crate::topology::{self, Topology};
+use crate::trace::Trace;
+use crate::sys;
+
+/// Where the block trace comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HelperMode {
+    /// Start `helper_program storage-helper` where this process may trace; else do without.
+    Auto,
+    /// Do without.
+    Off,
+    /// Ask the helper that listens there.
+    Socket(PathBuf),
+}
+
+/// How storage is set up.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where the block trace comes from.
+    pub helper: HelperMode,
+    /// Bytes of a large read. 2 MiB is what a 7200 rpm disk transfers in the time of one positioning
+    /// (12 ms at 160 MB/s): 77 to 100 streams of 8 Mbit/s per disk, against 10 with 128 KiB; twice as much
+    /// gains little and doubles the wait before the first byte.
+    pub read_chunk_bytes: u32,
+    /// Our own binary, for [`HelperMode::Auto`].
+    pub helper_program: Option<PathBuf>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { helper: HelperMode::Auto, read_chunk_bytes: 2 << 20, helper_program: None }
+    }
+}
+
+/// One read of a worker process, as it reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkerRead {
+    /// Kernel thread id.
+    pub tid: u32,
+    /// First byte in the file.
+    pub offset: u64,
+    /// Bytes read.
+    pub len_bytes: u32,
+    /// Difference of `ru_inblock` over the call, times 512.
+    pub inblock_bytes: u64,
+    /// `CLOCK_MONOTONIC` before the call.
+    pub start_us: u64,
+    /// And after it.
+    pub end_us: u64,
+}
+
+/// See the crate. Cheap to clone.
+#[derive(Clone)]
+pub struct Storage(Arc<Inner>);
+
+struct Inner {
+    clock: SharedClock,
+    chunk_bytes: u32,
+    devices: Devices,
+    files: Mutex<HashMap<FileIdentity, Weak<FileState>>, 41>,
+    streams: Mutex<HashMap<StreamId, Arc<StreamShared>>, 42>,
+    ledger: Ledger,
+    trace: Trace,
+    rates: Arc<Mutex<Vec<DiskRate>, 47>>,
+    recorder: Mutex<Option<JoinHandle<()>>, 48>,
+}
+
+impl std::fmt::Debug for Storage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Storage")
+    }
+}
+
+/// How long `close` waits for reads under way.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a question to the recorder may take.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
+
+impl Storage {
+    /// Starts the recorder and the trace. Needs no runtime. Without any privilege it starts all the same,
+    /// and [`Storage::attribution`] says what is missing.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub fn start(config: Config, clock: SharedClock) -> Result<Storage, StorageError> {
+        let (tx, rx) = sync_channel(ledger::QUEUE);
+        let ledger = Ledger::new(tx);
+        let rates = Arc::new(Mutex::new(Vec::new()));
+        let recorder = Recorder::new(
+            Arc::clone(&clock),
+            ledger.clone(),
+            Arc::clone(&rates),
+            "the block trace has not started yet".to_owned(),
+        );
+        let thread = thread::Builder::new()
+            .name("io-recorder".to_owned())
+            .spawn(move || recorder.run(&rx))
+            .map_err(|source| StorageError::Thread { name: "io-recorder".to_owned(), source })?;
+        let trace = Trace::start(&config, ledger.clone(), Arc::clone(&clock));
+        Ok(Storage(Arc::new(Inner {
+            clock,
+            // Below 64 KiB a read is all positioning; above 16 MiB it blocks the other streams of a disk.
+            chunk_bytes: config.read_chunk_bytes.clamp(64 << 10, 16 << 20),
+            devices: Devices::default(),
+            files: Mutex::default(),
+            streams: Mutex::default(),
+            ledger,
+            trace,
+            rates,
+            recorder: Mutex::new(Some(thread)),
+        })))
+    }
+
+    /// Refuses new reads, waits for those under way (at most 5 s a device: a dead disk is left behind),
+    /// ends the helper and the recorder.
+    pub fn close(&self) {
+        for device in self.0.devices.all() {
+            if !device.pool.close(CLOSE_PATIENCE) {
+                tracing::warn!("a read did not end; its thread is left behind");
+            }
+        }
+        self.0.trace.close();
+        self.0.ledger.tell(Note::Close);
+        let thread = self.0.recorder.lock().take();
+        if thread.is_some_and(|t| t.join().is_err()) {
+            tracing::error!("the recorder had panicked");
+        }
+    }
+
+    /// How bytes are ascribed to disks at the moment.
+    #[must_use]
+    pub fn attribution(&self) -> Attribution {
+        match self.0.trace.status() {
+            Ok(()) => Attribution { mode: AttributionMode::BlockTrace, why: None },
+            Err(why) => Attribution { mode: AttributionMode::SampledMap, why: Some(why) },
+        }
+    }
+
+    /// Opens a regular file for one stream, on the reader threads of its filesystem.
+    ///
+    /// # Errors
+    /// If it is not there, not readable, not a regular file, or the device's queue is full.
+    pub async fn open(&self, path: &Path, stream: StreamId) -> Result<MediaFile, StorageError> {
+        let mount = mount_by_name(path)?;
+        let device = self.0.devices.of(&mount)?;
+        let (tx, rx) = oneshot::channel();
+        let (inner, path) = (Arc::clone(&self.0), path.to_owned());
+        device.pool.submit(Job::answering(stream.0, tx, move |lane| inner.open(lane, path, stream)))?;
+        rx.await.map_err(|_| StorageError::Closed)?
+    }
+
+    /// Begins the record of a stream. A stream that was not begun is served and not recorded.
+    pub fn begin(&self, stream: StreamId) {
+        let shared = Arc::new(StreamShared::default());
+        self.0.streams.lock().insert(stream, Arc::clone(&shared));
+        self.0.ledger.tell(Note::Begin { stream, shared });
+    }
+
+    /// The record as it is now. With the trace it is a fifth of a second behind. Waits for the recorder,
+    /// usually for microseconds.
+    #[must_use]
+    pub fn record(&self, stream: StreamId) -> Option<IoRecord> {
+        self.ask(stream, false)
+    }
+
+    /// The last record; the stream is forgotten. Waits until the trace has told everything so far, usually a
+    /// few milliseconds, at most a quarter of a second: call it where that is allowed.
+    #[must_use]
+    pub fn end(&self, stream: StreamId) -> Option<IoRecord> {
+        self.0.trace.flush();
+        self.0.streams.lock().remove(&stream);
+        self.ask(stream, true)
+    }
+
+    fn ask(&self, stream: StreamId, ends: bool) -> Option<IoRecord> {
+        let (answer, answered) = mpsc::sync_channel(1);
+        if !self.0.ledger.tell(Note::Query { stream, ends, answer }) {
+            return None;
+        }
+        answered.recv_timeout(ANSWER_PATIENCE).ok().flatten()
+    }
+
+    /// A process that reads for a stream: all of its threads are counted for it.
+    pub fn note_worker(&self, stream: StreamId, pid: u32) {
+        self.0.ledger.tell(Note::Worker { stream, pid });
+    }
+
+    /// What a worker has read of a file, by its own account.
+    pub fn worker_reads(&self, stream: StreamId, file: &MediaFile, rows: &[WorkerRead]) {
+        for r in rows {
+            let Some(range) = ByteRange::of_len(r.offset, u64::from(r.len_bytes)) else { continue };
+            let placed = file.state().note_foreign_read(range, r.inblock_bytes);
+            self.0.ledger.row(Row {
+                kind: RowKind::Worker,
+                tid: r.tid,
+                stream,
+                file: Arc::clone(file.state()),
+                range,
+                inblock_bytes: r.inblock_bytes,
+                fetched: placed.ranges,
+                queued_us: r.start_us,
+                start_us: r.start_us,
+                end_us: r.end_us,
+            });
+        }
+    }
+
+    /// A wait of the viewer that someone else saw: a player's buffer that ran dry, a worker too slow.
+    pub fn note_stall(&self, stream: StreamId, at_us: u64, duration: Duration, cause: &str) {
+        let duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        self.0.ledger.tell(Note::Stall { stream, at_us, duration_us, cause: cause.to_owned() });
+    }
+
+    /// The volume under a path. Blocking: looks up the path.
+    ///
+    /// # Errors
+    /// If the path is not there, or `/proc` is not mounted. A volume of an unknown kind is no error.
+    pub fn topology(&self, path: &Path) -> Result<Topology, StorageError> {
+        topology_of(path)
+    }
+
+    /// Which disk holds which bytes of a file. Blocking: reads the file's extents.
+    ///
+    /// # Errors
+    /// If the file cannot be opened. Where the layout is not known the answer says so.
+    pub fn layout(&self, path: &Path) -> Result<Layout, StorageError> {
+        let (fd, identity) = reader::open_regular(path)?;
+        let mount = mount_of(fd.as_fd(), path)?;
+        let device = self.0.devices.of_open(&mount, fd.as_fd())?;
+        let names = device.plan(fd.as_fd(), &self.0.trace).names();
+        let map = device.map_file(fd.as_fd(), &self.0.trace, true);
+        Ok(match map {
+            Ok(map) => map.layout(path.to_owned(), identity.size_bytes, &names),
+            Err(why) => Layout {
+                file: path.to_owned(),
+                size_bytes: identity.size_bytes,
+                exact: false,
+                why_inexact: Some(why),
+                extents: Vec::new(),
+                per_disk: Vec::new(),
+                fragments: 0,
+                evenness: 0.0,
+            },
+        })
+    }
+
+    /// What the disks of every filesystem in use do, by their own counters, as of the last second.
+    #[must_use]
+    pub fn disk_rates(&self) -> Vec<DiskRate> {
+        self.0.rates.lock().clone()
+    }
+}
+
+impl Inner {
+    /// On a reader thread.
+    fn open(&self, lane: &mut Lane<'_>, path: PathBuf, stream: StreamId) -> Result<MediaFile, StorageError> {
+        let queued_us = self.clock.monotonic_us();
+        let before = sys::thread_inblock_bytes();
+        let (fd, identity) = reader::open_regular(&path)?;
+        let mount = mount_of(fd.as_fd(), &path)?;
+        let device = self.devices.of_open(&mount, fd.as_fd())?;
+        // Resolved, and watched, before its first byte is read.
+        device.plan(fd.as_fd(), &self.trace);
+        let state = self.file_state(&fd, identity, device);
+        reader::without_read_ahead(&fd);
+        let shared = self.streams.lock().get(&stream).cloned().unwrap_or_default();
+        let opening = Opening {
+            stream,
+            shared,
+            ledger: self.ledger.clone(),
+            clock: Arc::clone(&self.clock),
+            chunk_bytes: self.chunk_bytes,
+        };
+        self.ledger.row(Row {
+            kind: RowKind::Open,
+            tid: lane.tid,
+            stream,
+            file: Arc::clone(&state),
+            range: ByteRange::of_len(0, 0).expect("nothing at 0 does not overflow"),
+            inblock_bytes: sys::thread_inblock_bytes() - before,
+            fetched: Vec::new(),
+            queued_us,
+            start_us: queued_us,
+            end_us: self.clock.monotonic_us(),
+        });
+        Ok(MediaFile::new(fd, path, state, opening))
+    }
+
+    fn file_state(&self, fd: &OwnedFd, identity: FileIdentity, device: Arc<Device>) -> Arc<FileState> {
+        let known = self.files.lock().get(&identity).and_then(Weak::upgrade);
+        // Numbers are used again after an unmount: the device must be the same, too.
+        if let Some(state) = known.filter(|s| Arc::ptr_eq(&s.device, &device)) {
+            return state;
+        }
+        // Outside the lock: it may wait for a disk. Two at once do it twice, the first one stays.
+        let map = device.map_file(fd.as_fd(), &self.trace, false);
+        let mut files = self.files.lock();
+        if let Some(state) = files.get(&identity).and_then(Weak::upgrade).filter(|s| Arc::ptr_eq(&s.device, &device)) {
+            return state;
+        }
+        files.retain(|_, s| s.strong_count() > 0);
+        let state = Arc::new(FileState::new(identity, device, map));
+        files.insert(identity, Arc::downgrade(&state));
+        drop(files);
+        self.ledger.tell(Note::Opened(Arc::downgrade(&state)));
+        state
+    }
+}
+
+fn mount_table(path: &Path) -> Result<Vec<Mount>, StorageError> {
+    let text = std::fs::read_to_string("/proc/self/mountinfo").map_err(|e| StorageError::Topology {
+        path: path.to_owned(),
+        what: format!("/proc/self/mountinfo: {e}"),
+    })?;
+    Ok(mounts::parse(&text))
+}
+
+/// The mount of a path by its name: which threads may wait for it. No disk is asked.
+fn mount_by_name(path: &Path) -> Result<Mount, StorageError> {
+    let table = mount_table(path)?;
+    let found = mounts::of_path(&table, path).or_else(|| table.first());
+    found.cloned().ok_or_else(|| StorageError::Topology { path: path.to_owned(), what: "nothing is mounted".to_owned() })
+}
+
+/// The mount that an open file is on.
+fn mount_of(fd: BorrowedFd<'_>, path: &Path) -> Result<Mount, StorageError> {
+    let failed = |what: String| StorageError::Topology { path: path.to_owned(), what };
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd()))
+        .map_err(|e| failed(format!("/proc/self/fdinfo: {e}")))?;
+    let id: Option<u64> = info.lines().find_map(|l| l.strip_prefix("mnt_id:")?.trim().parse().ok());
+    let table = mount_table(path)?;
+    table
+        .into_iter()
+        .find(|m| Some(m.id) == id)
+        .ok_or_else(|| failed("its mount is not in /proc/self/mountinfo".to_owned()))
+}
+
+fn topology_of(path: &Path) -> Result<Topology, StorageError> {
+    use rustix::fs::{Mode, OFlags};
+    let failed = |e: rustix::io::Errno| StorageError::Open { path: path.to_owned(), source: e.into() };
+    // O_PATH: the name is looked up, nothing is opened, no disk is woken for its contents.
+    let fd = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
+    let mount = mount_of(fd.as_fd(), path)?;
+    let fsid = if mount.kind == "btrfs" {
+        let dir = rustix::fs::open(&mount.mount_point, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty());
+        dir.ok().and_then(|d| sys::btrfs::fs_info(d.as_fd()).ok()).map(|i| i.fsid)
+    } else {
+        None
+    };
+    Ok(topology::read(&Sysfs::system(), &mount, fsid.as_deref(), path))
+}

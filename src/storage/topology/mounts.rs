@@ -1,0 +1,100 @@
+//! `/proc/self/mountinfo`: which filesystem a path is on. Format: Documentation/filesystems/proc.rst 3.5.
+
+use std::path::{Path, PathBuf};
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mount {
+    pub(crate) id: u64,
+    /// Device of the superblock: the block device itself for ext4 and xfs, anonymous (0:N) for btrfs,
+    /// where the `st_dev` of files differs from it per subvolume.
+    pub(crate) device: (u32, u32),
+    pub(crate) mount_point: PathBuf,
+    pub(crate) kind: String,
+    pub(crate) source: String,
+}
+
+/// Every line that can be understood.
+pub(crate) fn parse(text: &str) -> Vec<Mount> {
+    text.lines().filter_map(line).collect()
+}
+
+fn line(text: &str) -> Option<Mount> {
+    let (left, right) = text.split_once(" - ")?;
+    let mut left = left.split(' ');
+    let id = left.next()?.parse().ok()?;
+    let (major, minor) = left.nth(1)?.split_once(':')?;
+    let mount_point = unescape(left.nth(1)?);
+    let mut right = right.split(' ');
+    Some(Mount {
+        id,
+        device: (major.parse().ok()?, minor.parse().ok()?),
+        mount_point: mount_point.into(),
+        kind: right.next()?.to_owned(),
+        source: unescape(right.next()?),
+    })
+}
+
+/// Blank, tab, newline and backslash are written as three octal digits.
+fn unescape(text: &str) -> String {
+    let mut out: Vec<u8> = Vec::with_capacity(text.len());
+    let bytes = text.as_bytes();
+    let mut i = 0;
+    while i < bytes.len() {
+        let code = (bytes[i] == b'\\')
+            .then(|| text.get(i + 1..i + 4))
+            .flatten()
+            .and_then(|d| u8::from_str_radix(d, 8).ok());
+        out.push(code.unwrap_or(bytes[i]));
+        i += if code.is_some() { 4 } else { 1 };
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// The mount that `path` is on by its name alone, touching no disk. A symbolic link may lead elsewhere:
+/// the opened file tells by its mount id.
+pub(crate) fn of_path<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
+    // Of several on the same point the last one hides the others.
+    mounts
+        .iter()
+        .filter(|m| path.starts_with(&m.mount_point))
+        .max_by_key(|m| m.mount_point.components().count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+25 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+40 25 0:44 /sub /srv/my\\040films rw - btrfs /dev/loop1 rw,subvol=/sub
+41 25 0:45 / /srv rw shared:2 master:3 - xfs /dev/sdb1 rw
+nonsense
+42 41 0:46 / /srv rw - tmpfs none rw
+";
+
+    #[test]
+    fn fields_are_found_whatever_the_number_of_tags() {
+        let all = parse(TEXT);
+        assert_eq!(all.len(), 4);
+        assert_eq!(
+            all[1],
+            Mount {
+                id: 40,
+                device: (0, 44),
+                mount_point: "/srv/my films".into(),
+                kind: "btrfs".into(),
+                source: "/dev/loop1".into()
+            }
+        );
+    }
+
+    #[test]
+    fn the_longest_and_then_the_last_mount_point_wins() {
+        let all = parse(TEXT);
+        let id = |p: &str| of_path(&all, Path::new(p)).map(|m| m.id);
+        assert_eq!(id("/srv/my films/a.mkv"), Some(40));
+        assert_eq!(id("/srv/other"), Some(42));
+        assert_eq!(id("/srvx"), Some(25));
+    }
+}
