@@ -35,7 +35,7 @@ fn phrase(name: &Name, token: usize) -> usize {
         low if low.len() <= 4 && low.ends_with("in1") && low.starts_with(|c: char| c.is_ascii_digit()) => 1,
         "dc" | "se" if name.raw(token).len() == 2 && name.upper(token) => 1,
         // Any word makes an edition: `Imperial Edition`.
-        _ if next == "edition" && name.gap(token + 1).len() == 1 => 2,
+        _ if next == "edition" && !matches!(third, "collector" | "collectors") && name.gap(token + 1).len() == 1 => 2,
         _ => 0,
     }
 }
@@ -66,6 +66,8 @@ pub(super) fn find(name: &Name, words: &[Word]) -> Vec<Edition> {
         let text = match name.low(token) {
             "dc" => "Director's Cut".to_owned(),
             "se" => "Special Edition".to_owned(),
+            // `Edition Collector`, the Romance way round.
+            "edition" => titles::tidy(name.raw(token + 1)),
             _ => titles::tidy(&name.text[name.tokens[token].start..name.tokens[to - 1].end]),
         };
         match found.last_mut() {

@@ -42,11 +42,14 @@ struct Reading {
 }
 
 /// What stands around the numbering decides how a bare number is read.
+#[derive(Default)]
 struct Around<'a> {
     /// Season by the folders above.
     season: Option<u32>,
     /// Key of the series' folder.
     series: Option<&'a str>,
+    /// Episodes that the folder holds, by its name.
+    range: Option<(u32, u32)>,
 }
 
 /// A number without any mark, with its rank among others.
@@ -75,11 +78,11 @@ fn ends_range(gap: &str) -> bool {
 }
 
 /// Best bare number among the tokens before the release words.
-fn bare(scan: &Scan) -> Option<Bare> {
+fn bare(scan: &Scan, behind: usize) -> Option<Bare> {
     let name = &scan.name;
     let strong = scan.next_strong(scan.first).unwrap_or(scan.count());
     let mut best: Option<Bare> = None;
-    let mut token = if scan.grouped && scan.first + 1 < scan.count() { 0 } else { scan.first };
+    let mut token = if scan.grouped { 0 } else { scan.first };
     while token < scan.count() {
         let at = token;
         token += 1;
@@ -87,7 +90,9 @@ fn bare(scan: &Scan) -> Option<Bare> {
         let dashed = name.dashed(at);
         let resolution = scan.words[at] != Word::Plain;
         let year = dates::year(name, at).is_some();
-        if resolution || scan.in_day(at) || year && !dashed {
+        let early = scan.byte(at) < behind && !name.tokens[at].boxed;
+        let part = scan.parts.iter().any(|part| (part.from..part.to).contains(&at));
+        if resolution || early || part || scan.in_day(at) || year && (!dashed || name.tokens[at].boxed) {
             continue;
         }
         let mut to = at + 1;
@@ -96,7 +101,8 @@ fn bare(scan: &Scan) -> Option<Bare> {
         if name.gap(to) == "." && name.number(to).is_some_and(|(_, digits)| digits == 1) && (name.gap(to + 1).len() > 1 || to + 1 == scan.count()) && dashed {
             to += 1;
         }
-        let dash_range = |to: usize| !dashed && name.gap(to) == " - " && numberish(name, to).is_some() && (scan.boundary(to + 1) || name.gap(to + 1).contains(['[', '(']));
+        let zero = name.low(at).starts_with('0');
+        let dash_range = |to: usize| !dashed && zero && name.gap(to) == " - " && numberish(name, to).is_some() && (scan.boundary(to + 1) || name.gap(to + 1).contains(['[', '(']));
         while let Some((value, len)) = numberish(name, to)
             && (ends_range(name.gap(to)) || dash_range(to))
             && value > last
@@ -122,7 +128,7 @@ fn bare(scan: &Scan) -> Option<Bare> {
             None if ended && at > scan.first => 40,
             None if at == scan.first && digits <= 3 => 20,
             None if at == scan.first && digits == 4 && !year => 20,
-            None if digits == 3 || digits == 2 && name.low(at).starts_with('0') || last > first => 25,
+            None if digits == 3 || digits == 4 && zero || digits == 2 && name.low(at).starts_with('0') || last > first => 25,
             None => continue,
         };
         // Two numbers of one season side by side are two episodes.
@@ -215,10 +221,14 @@ fn read(stem: &str, around: &Around<'_>) -> Reading {
             }
         }
         (None, None) => {
-            if let Some(found) = bare(&scan).filter(|found| day.is_none() || found.rank >= 25 && found.digits == 3 && found.from < day.as_ref().map_or(0, |day| day.from)) {
+            let mark = season.as_ref().map_or(0, |season| season.end);
+            let film_part = scan.parts.iter().any(|part| part.from > scan.first && !part.carrier && scan.boundary(part.to));
+            let found = bare(&scan, mark).filter(|found| !film_part || found.rank > 25);
+            if let Some(found) = found.filter(|found| day.is_none() || found.rank >= 25 && found.digits == 3 && found.from < day.as_ref().map_or(0, |day| day.from)) {
                 hits.push((scan.byte(found.from), scan.name.tokens[found.to - 1].end));
                 reading.sure = reading.sure.max(Sure::Bare);
                 number(&scan, &found, around, &mut reading);
+                hits.extend(second_count(&scan, &found, &mut reading.identity));
             } else if day.is_none() {
                 hits.extend(mini_series(&scan, &mut reading));
             }
@@ -264,9 +274,10 @@ fn number(scan: &Scan, found: &Bare, around: &Around<'_>, reading: &mut Reading)
         let title = titles::between(&scan.name, scan.from, scan.byte(found.from));
         title.is_some_and(|title| Some(tokens::key(&title).as_str()) == around.series)
     };
-    let counted = reading.anime || version || found.dashed || found.rank == 60 || series_folder;
+    let listed = around.range.is_some_and(|(first, last)| (first..=last).contains(&found.first));
+    let counted = listed || reading.anime || version || found.dashed || found.rank == 60 || series_folder;
     let split = match found.digits {
-        3 => !zero && !counted && found.first % 100 > 0 && found.last / 100 == found.first / 100,
+        3 => !zero && !counted && found.first % 100 > 0 && found.last / 100 == found.first / 100 && found.last - found.first < 3,
         4 => found.last == found.first && found.first % 100 > 0 && (zero || !counted),
         5 => !counted && found.first % 100 == found.first / 100 % 100 + 1,
         _ => false,
@@ -293,6 +304,18 @@ fn number(scan: &Scan, found: &Bare, around: &Around<'_>, reading: &mut Reading)
     }
     identity.ep_first = Some(first);
     identity.ep_last = Some(last);
+}
+
+/// A range in brackets behind a range of the same width: `16-20 (191-195)`.
+fn second_count(scan: &Scan, found: &Bare, identity: &mut Identity) -> Option<(usize, usize)> {
+    let (from, to) = (found.to, found.to + 1);
+    let (first, _) = numberish(&scan.name, from)?;
+    let (last, _) = numberish(&scan.name, to)?;
+    let fits = found.last > found.first && last.checked_sub(first) == Some(found.last - found.first);
+    (fits && scan.name.gap(from).contains('(') && scan.name.gap(to) == "-").then(|| {
+        (identity.absolute, identity.abs_last) = (Some(first), Some(last));
+        (scan.byte(from), scan.name.tokens[to].end)
+    })
 }
 
 /// An absolute number beside season and episode, before or behind; its byte range.
@@ -331,6 +354,14 @@ fn absolute(scan: &Scan, found: &Numbering, identity: &mut Identity) -> Option<(
         && end.checked_sub(start) == Some(width)
     {
         (identity.absolute, identity.abs_last) = (Some(start), Some(end));
+        return Some((name.tokens[before - 1].start, name.tokens[before].end));
+    }
+    // A fraction before the numbering of a special: only its place is known.
+    if digits == 1
+        && name.gap(before) == "."
+        && name.dashed(before - 1)
+        && name.number(before - 1).is_some()
+    {
         return Some((name.tokens[before - 1].start, name.tokens[before].end));
     }
     let marked = name.dashed(before) && (name.dashed(start_token) || name.gap(start_token).contains('(')) || scan.grouped && digits == 3 && name.gap(start_token) == " ";
@@ -375,19 +406,24 @@ fn divide(scan: &Scan, hits: &mut [(usize, usize)], reading: &mut Reading) {
         to = name.tokens[end - 1].start;
     }
     identity.title = titles::between(name, scan.from, to).filter(|title| !title.contains("新番")).map(|title| titles::latin_half(&title));
-    if identity.title.is_none() && scan.grouped {
+    let season_news = identity.title.is_none() && name.text.get(scan.from..to).is_some_and(|text| text.contains("新番"));
+    if scan.boxed || season_news {
         identity.title = bracketed(scan, start);
     }
     let own_end = hits.iter().map(|hit| hit.1).max().unwrap_or(0);
     let behind = if hits.is_empty() { year.filter(|(token, _)| *token > scan.first).map(|(token, _)| name.tokens[token].end) } else { Some(own_end) };
     if let Some(from) = behind {
-        let (text, part) = episode_title(scan, from.max(scan.from));
+        let number_end = hits.iter().rev().map(|hit| hit.1).find(|end| !scan.in_day(name.token_at(*end).saturating_sub(1))).unwrap_or(from);
+        let (mut text, mut part) = episode_title(scan, number_end.max(scan.from));
+        if text.is_none() && number_end != from {
+            (text, part) = episode_title(scan, from.max(scan.from));
+        }
         identity.ep_title = text;
         identity.part = part;
     }
     // A number first and the title behind: `03-Criminal.Minds`, `S02 Some Series`.
     reading.title_behind = identity.title.is_none();
-    identity.edition = scan.editions.iter().find(|edition| scan.byte(edition.from) >= own_end && (scan.name.tokens[edition.from].group != 0 || scan.words[edition.from] != Word::Plain || scan.boundary(edition.to))).map(|edition| edition.text.clone());
+    identity.edition = scan.editions.iter().find(|edition| scan.byte(edition.from) >= own_end && (scan.name.tokens[edition.from].group != 0 || scan.boundary(edition.to) || scan.words.get(edition.to).is_some_and(|word| *word != Word::Plain))).map(|edition| edition.text.clone());
 }
 
 /// The title among bracketed groups before a byte offset: `[group][title][04]`.
@@ -400,8 +436,11 @@ fn bracketed(scan: &Scan, before: usize) -> Option<String> {
         let plain = (first..behind).any(|token| scan.words[token] == Word::Plain && name.number(token).is_none());
         plain.then(|| titles::between(name, group.start + 1, group.end - 1)).flatten()
     });
-    let titles: Vec<String> = candidates.map(|title| titles::latin_half_bracketed(&title)).collect();
-    titles.iter().find(|title| !titles::has_han(title)).or_else(|| titles.last()).cloned()
+    // Wholly Latin ones first, then the Latin half of a mixed one.
+    let titles: Vec<(bool, String)> = candidates.map(|title| (!titles::has_han(&title), titles::latin_half_bracketed(&title))).collect();
+    let latin = |title: &&(bool, String)| title.0;
+    let half = |title: &&(bool, String)| !titles::has_han(&title.1);
+    titles.iter().find(latin).or_else(|| titles.iter().find(half)).or_else(|| titles.last()).map(|(_, title)| title.clone())
 }
 
 /// The episode's title behind a byte offset, and the part it ends with.
@@ -422,7 +461,7 @@ fn episode_title(scan: &Scan, from: usize) -> (Option<String>, Option<u32>) {
                 (first, start) = (behind, end);
                 continue;
             }
-            if name.gap(first).contains(['[', '{']) || scan.words[first] != Word::Plain {
+            if name.gap(first).contains(['[', '{']) || scan.words[first] != Word::Plain || dates::year(name, first).is_some() {
                 return (None, None);
             }
         }
@@ -434,7 +473,7 @@ fn episode_title(scan: &Scan, from: usize) -> (Option<String>, Option<u32>) {
         break;
     }
     let stop = (first..scan.count())
-        .find(|&token| scan.strong(token) || token > first && name.gap(token).contains(['[', '{']) || scan.in_day(token) || token > first && name.number(token).is_some_and(|(_, digits)| digits == 6))
+        .find(|&token| scan.strong(token) || token > first && name.gap(token).contains(['[', '{']) || scan.in_day(token) || token > first && (name.number(token).is_some_and(|(_, digits)| digits == 6) || reissue(scan, token)))
         .unwrap_or(scan.count());
     let mut end = stop;
     if stop == scan.count() {
@@ -460,11 +499,20 @@ fn episode_title(scan: &Scan, from: usize) -> (Option<String>, Option<u32>) {
             (end, to) = (inner, group.start);
         }
     }
+    while end > first + 1 && scan.words[end - 1] == Word::Language && name.gap(end).contains('(') {
+        end -= 1;
+        to = scan.byte(end);
+    }
     if let Some(found) = scan.parts.iter().rev().find(|part| part.to == end && part.from >= first) {
         part = Some(found.number);
         to = scan.byte(found.from);
     }
     (titles::between(name, start, to), part)
+}
+
+/// Words that mark a second release and are not words of titles.
+fn reissue(scan: &Scan, token: usize) -> bool {
+    matches!(scan.name.low(token), "repack" | "proper" | "rerip" | "readnfo") && scan.name.upper(token)
 }
 
 /// The series that a folder names, with its year.
@@ -473,8 +521,9 @@ fn series(folder: &str) -> Option<Identity> {
     if folders::says_nothing(folder) || folders::is_noise(stem) || extras::folder(folder).is_some() {
         return None;
     }
-    let mut identity = read(stem, &Around { season: None, series: None }).identity;
-    let numbered_title = numbering::season_and_episode(&Name::new(stem)).is_none() && numbering::season(&Name::new(stem)).is_none() && identity.date.is_none();
+    let mut identity = read(stem, &Around::default()).identity;
+    let range = identity.ep_last > identity.ep_first;
+    let numbered_title = !range && numbering::season_and_episode(&Name::new(stem)).is_none() && numbering::season(&Name::new(stem)).is_none() && identity.date.is_none();
     if numbered_title {
         // A number in a series' own name is not an episode's.
         let film = movies::folder(stem);
@@ -491,14 +540,15 @@ pub(super) fn identify(place: &Place<'_>) -> Identity {
     let season = place.folders.iter().take(3).enumerate().find_map(|(at, folder)| folders::season(folder, place.folders.get(at + 1).copied()));
     let above: Vec<Identity> = place.folders.iter().filter_map(|folder| series(folder)).take(3).collect();
     let series_key = above.first().and_then(|series| series.title.as_deref()).map(tokens::key);
-    let mut reading = read(stem, &Around { season, series: series_key.as_deref() });
+    let range = above.first().and_then(|series| series.ep_first.zip(series.ep_last)).filter(|(first, last)| last > first);
+    let mut reading = read(stem, &Around { season, series: series_key.as_deref(), range });
     let mut name = stem;
     // The folder of a release says more than a file with a name of its own.
     if reading.sure < Sure::Full
         && let Some(folder) = place.folders.first()
     {
         let folder_stem = vocabulary::split_extension(folder).0;
-        let parent = read(folder_stem, &Around { season: None, series: None });
+        let parent = read(folder_stem, &Around::default());
         let single = parent.identity.ep_first.is_some() && parent.identity.ep_first == parent.identity.ep_last;
         let better = parent.sure == Sure::Full && single || reading.sure == Sure::Nothing && parent.sure > Sure::Nothing && wordless(stem);
         if better && reading.identity.date.is_none() {
@@ -523,7 +573,7 @@ pub(super) fn identify(place: &Place<'_>) -> Identity {
     if let (Some(title), Some(folder)) = (identity.title.as_deref().map(tokens::key), place.folders.first())
         && name == stem
     {
-        let parent = read(vocabulary::split_extension(folder).0, &Around { season: None, series: None });
+        let parent = read(vocabulary::split_extension(folder).0, &Around::default());
         let same = parent.sure == Sure::Full && parent.identity.ep_first == identity.ep_first && parent.identity.season == identity.season;
         if same && let Some(parent_title) = parent.identity.title {
             let key = tokens::key(&parent_title);
@@ -582,9 +632,14 @@ pub(super) fn season_folder(place: &Place<'_>) -> Identity {
     let (stem, ext) = vocabulary::split_extension(place.name);
     let parent = place.folders.first().copied();
     let name = Name::new(stem);
-    let mut identity = read(stem, &Around { season: None, series: None }).identity;
+    let mut identity = read(stem, &Around::default()).identity;
     (identity.ep_first, identity.ep_last, identity.absolute, identity.abs_last) = (None, None, None, None);
     identity.season = folders::season(stem, parent);
+    if folders::says_nothing(place.name) || name.tokens.len() == 1 && identity.season.is_some() {
+        identity.title = None;
+    } else if let Some((token, _)) = folders::plain_season(&name).filter(|_| numbering::season(&name).is_none()) {
+        identity.title = titles::between(&name, 0, name.tokens[token].start);
+    }
     if let Some(found) = numbering::season(&name) {
         let volume = super::parts::find(&name).into_iter().find(|part| name.token_at(found.end) == part.from && !part.carrier);
         let short = name.token_at(found.end);
@@ -595,12 +650,11 @@ pub(super) fn season_folder(place: &Place<'_>) -> Identity {
     if let (Some(title), Some(parent)) = (identity.title.as_deref(), parent)
         && !folders::is_release(&name)
         && ext.is_empty()
-        && identity.season.is_some()
+        && numbering::season(&name).is_some_and(|found| name.token_at(found.start) > 0)
     {
         let (key, parent_key) = (tokens::key(title), tokens::key(parent));
-        let related = parent_key.contains(&key) || key.contains(&parent_key) || key == "series" || key.starts_with("series");
-        if !related || parent == "Drive" {
-            identity.season = identity.season.filter(|_| related);
+        if !parent_key.contains(&key) && !key.contains(&parent_key) {
+            identity.season = None;
         }
     }
     let release_above = parent.is_some_and(|parent| folders::is_release(&Name::new(parent)) || wordless(stem));
@@ -640,7 +694,7 @@ pub(super) fn looks_like_one(place: &Place<'_>) -> bool {
         || !dates::days(&name).is_empty()
         || place.folders.first().is_some_and(|folder| folders::season(folder, None).is_some())
         || numbering::episode(&name).is_some()
-        || is_anime(&Scan::new(stem)) && bare(&Scan::new(stem)).is_some_and(|found| found.rank >= 60)
+        || is_anime(&Scan::new(stem)) && bare(&Scan::new(stem), 0).is_some_and(|found| found.rank >= 60)
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ pub(super) fn file(name: &Name, audio: bool) -> Option<(Extra, usize)> {
         return (common && name.gap(0).is_empty()).then_some((extra, 0));
     }
     let gap = name.gap(last);
-    let marked = gap == "-" || common && (gap == "." || gap == "_" || gap.contains('-')) || gap.contains('-') && low.len() > 8;
+    let marked = gap.ends_with('-') && !gap.contains([' ', '_', '.']) || common && (gap == "." || gap == "_" || gap.contains('-')) || gap.contains('-') && low.len() > 8;
     marked.then_some((extra, last))
 }
 

@@ -44,17 +44,13 @@ fn numbering_only(folder: &str) -> bool {
         return false;
     }
     match numbering::season(&name) {
-        Some(found) => name.token_at(found.start) == 0 && name.tokens.first().is_some_and(|first| numbering::is_season_word(first_word(&name, first.end)) || found.end >= name.tokens[name.tokens.len() - 1].end),
-        None => matches!(tokens::key(folder).as_str(), "specials" | "special") || plain_season(&name).is_some(),
+        Some(found) => name.token_at(found.start) == 0 && name.tokens.first().is_some_and(|_| numbering::is_season_word(name.word(0)) || found.end >= name.tokens[name.tokens.len() - 1].end),
+        None => matches!(tokens::key(folder).as_str(), "specials" | "special") || plain_season(&name).is_some_and(|(token, _)| token == 0),
     }
 }
 
-fn first_word(name: &Name, _end: usize) -> &str {
-    name.word(0)
-}
-
-/// `Series 3`, `Volume 2`, `Book 3` as a whole name, or behind a dash.
-fn plain_season(name: &Name) -> Option<u32> {
+/// `Series 3`, `Volume 2`, `Book 3` as a whole name, or behind a dash: the word's token and the number.
+pub(super) fn plain_season(name: &Name) -> Option<(usize, u32)> {
     for token in 0..name.tokens.len() {
         if matches!(name.low(token), "series" | "volume" | "book" | "livre" | "vol" | "chapter")
             && (token == 0 || name.dashed(token))
@@ -62,7 +58,7 @@ fn plain_season(name: &Name) -> Option<u32> {
             && name.gap(token + 1).len() == 1
         {
             let ends = token + 2 == name.tokens.len() || name.tokens[token + 2].group != 0 || name.low(token) == "series" && token > 0;
-            return (ends && digits <= 4).then_some(value);
+            return (ends && digits <= 4).then_some((token, value));
         }
     }
     None
@@ -75,15 +71,17 @@ pub(super) fn season(folder: &str, parent: Option<&str>) -> Option<u32> {
     if matches!(key.as_str(), "specials" | "special") {
         return Some(0);
     }
-    if numbering::season_and_episode(&name).is_some_and(|found| !pack(&name, found.end)) {
-        return None;
+    let mark = numbering::season(&name);
+    if let (Some(found), None) = (numbering::season_and_episode(&name), &mark) {
+        // All episodes of a season in one name (`S2E1-16`) name the season.
+        return found.season.filter(|_| found.episodes.is_some_and(|(first, last)| last > first));
     }
-    if let Some(found) = numbering::season(&name) {
+    if let Some(found) = mark {
         let episode_before = numbering::episode(&name).is_some_and(|episode| episode.start < found.start);
         let bracketed_number = name.text[found.start..found.end].contains('(');
         return found.season.filter(|_| !episode_before && !bracketed_number);
     }
-    if let Some(value) = plain_season(&name) {
+    if let Some((_, value)) = plain_season(&name) {
         return Some(value);
     }
     // A bare number is a season within a series, not within a collection of films.
@@ -93,12 +91,6 @@ pub(super) fn season(folder: &str, parent: Option<&str>) -> Option<u32> {
         key.contains("collection") || key.contains("trilogy") || key.contains("saga") || says_nothing(parent)
     });
     (!collection && parent.is_some() && (digits <= 2 || digits == 4 && (1900..2100).contains(&value))).then_some(value)
-}
-
-/// `S2E1-16 of 16` names all episodes of a season.
-fn pack(name: &Name, end: usize) -> bool {
-    let behind = name.token_at(end);
-    name.low(behind) == "of" && name.number(behind + 1).is_some()
 }
 
 /// Whether the name has release words that no human would give to a folder.

@@ -271,3 +271,8 @@ pub const KIND_WORDS: &[&str] = &[
     "movie", "episode", "season_folder", "series_folder", "episode_folder", "video", "subtitle", "track", "disc_folder", "audiobook", "movies", "tv",
     "music", "photo", "mixed",
 ];
+
+#[cfg(test)]
+mod fuzz_tests;
+#[cfg(test)]
+mod table_tests;

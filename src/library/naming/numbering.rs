@@ -164,8 +164,28 @@ fn year_like(value: u32) -> bool {
     (1900..2100).contains(&value)
 }
 
+/// Steps over the count of all episodes: `of 10`, `of XX`.
+fn total(name: &Name, atom: usize) -> usize {
+    let counted = name.word(atom) == "of" && short(name.atom_gap(atom), 1) && (name.value(atom + 1).is_some() || name.word(atom + 1) == "xx");
+    if counted { atom + 2 } else { atom }
+}
+
+/// `2.Sezon.7.Bolum`: both numbers stand before their words.
+fn numbers_first(name: &Name, atom: usize) -> Option<Numbering> {
+    if !is_season_word(name.word(atom)) || !EPISODE_WORDS_AFTER.contains(&name.word(atom + 2)) {
+        return None;
+    }
+    let (start, season) = season_number_before(name, atom)?;
+    let first = number_after(name, atom + 1, 4, 2)?;
+    let other = name.value(atom + 3).is_some_and(|(_, digits)| digits <= 3);
+    (!other).then(|| Numbering { start, end: end_of(name, atom + 2), season: Some(season), episodes: Some((first, first)) })
+}
+
 /// `S01E02` and its kin at an atom.
 fn with_season(name: &Name, atom: usize) -> Option<Numbering> {
+    if let Some(found) = numbers_first(name, atom) {
+        return Some(found);
+    }
     let word = name.word(atom);
     let mut start = start_of(name, atom);
     let long = is_season_word(word);
@@ -175,7 +195,7 @@ fn with_season(name: &Name, atom: usize) -> Option<Numbering> {
         "t" if !name.glued(atom) && name.glued(atom + 1) && name.glued(atom + 2) => number_after(name, atom + 1, 2, 0)?,
         _ if long => number_after(name, atom + 1, 4, 2)?,
         // A word that runs into the numbering: `zoos01e11`.
-        word if word.ends_with('s') && name.glued(atom + 1) && name.word(atom + 2) == "e" && name.glued(atom + 2) => {
+        word if word.ends_with('s') && !name.glued(atom) && name.glued(atom + 1) && name.word(atom + 2) == "e" && name.glued(atom + 2) => {
             start = end_of(name, atom) - 1;
             number_after(name, atom + 1, 2, 0)?
         }
@@ -191,6 +211,7 @@ fn with_season(name: &Name, atom: usize) -> Option<Numbering> {
     }
     let (first, _) = name.value(number)?;
     let (last, behind) = follow(name, number + 1, Some(season), first, intro);
+    let behind = total(name, behind);
     Some(Numbering { start, end: end_of(name, behind.checked_sub(1)?), season: Some(season), episodes: Some((first, last)) })
 }
 
@@ -208,7 +229,10 @@ fn cross(name: &Name, atom: usize) -> Option<Numbering> {
         return None;
     }
     let (last, behind) = follow(name, atom + 3, Some(season), first, Intro::Cross);
-    Some(Numbering { start: start_of(name, atom), end: end_of(name, behind.checked_sub(1)?), season: Some(season), episodes: Some((first, last)) })
+    let behind = total(name, behind);
+    // `Ep 2x03`
+    let named = atom.checked_sub(1).filter(|before| matches!(name.word(*before), "ep" | "episode") && name.atom_gap(atom).len() == 1);
+    Some(Numbering { start: start_of(name, named.unwrap_or(atom)), end: end_of(name, behind.checked_sub(1)?), season: Some(season), episodes: Some((first, last)) })
 }
 
 /// First season and episode together. `S` forms win over `x` forms.
@@ -280,7 +304,8 @@ fn episode_at(name: &Name, atom: usize) -> Option<Numbering> {
         && number_after(name, atom + 2, 3, 1).is_some_and(|total| total >= value && total > 1)
         && !atom.checked_sub(1).is_some_and(|before| is_season_word(name.word(before)) || matches!(name.word(before), "cd" | "part" | "disc"))
     {
-        return Some(Numbering { start, end: end_of(name, atom + 2), season: None, episodes: Some((value, value)) });
+        let word = usize::from(matches!(name.word(atom + 3), "ep" | "episode") && name.value(atom + 4).is_none());
+        return Some(Numbering { start, end: end_of(name, atom + 2 + word), season: None, episodes: Some((value, value)) });
     }
     None
 }
@@ -317,11 +342,12 @@ fn season_at(name: &Name, atom: usize) -> Option<Numbering> {
         && (name.glued(atom + 1) || name.atom_gap(atom + 1) == " " && digits == 2)
     {
         let rest = name.word(atom + 2);
+        let extras = usize::from(name.glued(atom + 2) && rest == "extras");
         let whole = !name.glued(atom + 2) || rest == "d" && name.glued(atom + 3) || matches!(rest, "extras" | "complete");
-        return whole.then(|| only_season(start, end_of(name, atom + 1), value))?;
+        return whole.then(|| only_season(start, end_of(name, atom + 1 + extras), value))?;
     }
     if is_season_word(word) && !name.glued(atom) {
-        let after = number_after(name, atom + 1, 4, 2);
+        let after = number_after(name, atom + 1, 4, 2).filter(|_| !letters_follow(name, atom + 2) || name.word(atom + 2) == "of");
         let before = season_number_before(name, atom);
         // In `2.Sezon.7.Bolum` the number behind belongs to the episode.
         let taken = EPISODE_WORDS_AFTER.contains(&name.word(atom + 2)) && name.value(atom + 3).is_none();

@@ -19,6 +19,8 @@ pub(super) struct Scan {
     pub(super) from: usize,
     /// Bracketed groups stood before [`Scan::first`].
     pub(super) grouped: bool,
+    /// Everything is in square brackets: `[group][title][04]`.
+    pub(super) boxed: bool,
 }
 
 /// Country marks that tell two series of one name apart.
@@ -44,7 +46,7 @@ impl Scan {
         let words = vocabulary::classify(&name);
         let editions = editions::find(&name, &words);
         let (days, parts) = (dates::days(&name), parts::find(&name));
-        let mut scan = Scan { name, words, days, editions, parts, first: 0, from: 0, grouped: false };
+        let mut scan = Scan { name, words, days, editions, parts, first: 0, from: 0, grouped: false, boxed: false };
         scan.skip_front();
         scan
     }
@@ -64,6 +66,10 @@ impl Scan {
 
     /// Steps over what stands before a title: `[Group]`, `(CD3)`, `www.site.tld - `, `grp-`.
     fn skip_front(&mut self) {
+        if self.name.groups.len() > 1 && self.name.tokens.iter().all(|token| token.boxed) {
+            (self.grouped, self.boxed) = (true, true);
+            return;
+        }
         let mut groups = self.name.groups.iter().copied().peekable();
         loop {
             while groups.peek().is_some_and(|group| group.start < self.from) {
@@ -120,6 +126,7 @@ impl Scan {
             && !name.text.contains(' ')
             && self.words.contains(&Word::Strong)
             && (name.gap(last) != "-" || self.strong(last))
+            && !name.gap(last).contains('[')
     }
 
     /// Whether tokens from here are release words without a title's word among them, or the end.

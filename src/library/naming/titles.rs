@@ -195,6 +195,6 @@ mod tests {
         let name = Name::new("It Ends [Us] Well");
         assert_eq!(between(&name, 0, name.text.len()).as_deref(), Some("It Ends Well"));
         let name = Name::new("[rec]");
-        assert_eq!(between(&name, 0, 5).as_deref(), Some("rec"));
+        assert_eq!(between(&name, 0, 5).as_deref(), Some("[rec]"));
     }
 }

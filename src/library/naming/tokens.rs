@@ -13,6 +13,8 @@ pub(super) struct Token {
     fold_end: usize,
     /// Number of the innermost bracket pair around it, 0 = none; index into [`Name::groups`] plus 1.
     pub(super) group: usize,
+    /// Within square or curly brackets, at any depth.
+    pub(super) boxed: bool,
 }
 
 /// A pair of brackets. An unclosed one ends with the name.
@@ -133,8 +135,11 @@ impl Name {
         name.fold.reserve(name.text.len());
         let mut open: Vec<usize> = Vec::new();
         let mut token: Option<Token> = None;
+        // Open brackets that are not round.
+        let mut square = 0usize;
         for (at, c) in name.text.char_indices() {
             if is_word(c) {
+                let boxed = square > 0;
                 let fold_start = name.fold.len();
                 let current = token.get_or_insert_with(|| Token {
                     start: at,
@@ -142,6 +147,7 @@ impl Name {
                     fold_start,
                     fold_end: fold_start,
                     group: open.last().map_or(0, |group| group + 1),
+                    boxed,
                 });
                 if !is_quote(c) {
                     fold_into(c, &mut name.fold);
@@ -180,11 +186,13 @@ impl Name {
             match c {
                 '(' | '[' | '{' => {
                     open.push(name.groups.len());
+                    square += usize::from(c != '(');
                     name.groups.push(Group { open: c, start: at, end: name.text.len() });
                 }
                 ')' | ']' | '}' => {
                     if let Some(group) = open.pop() {
                         name.groups[group].end = at + 1;
+                        square -= usize::from(name.groups[group].open != '(');
                     }
                 }
                 _ => {}

@@ -22,71 +22,88 @@ pub(super) enum Word {
 
 /// Sorted, folded. Resolutions with digits, sizes and channels are read by shape instead.
 const STRONG: &[&str] = &[
-    "aac", "ac3", "ac3d", "ahdtv", "amazonhd", "amzn", "atvp", "av1", "avc", "avchd", "bd25", "bd50", "bdmux",
-    "bdremux", "bdrip", "blurayrip", "bluray", "bluraymux", "brmux", "brrip", "brripmux", "camrip", "cdrip", "ddp",
-    "ddpa", "divx", "dlmux", "dmrip", "dolby", "dovi", "dsnp", "dsr", "dsrip", "dthrip", "dts", "dtshd", "dtsx",
-    "dvb", "dvbrip", "dvd5", "dvd9", "dvddivx", "dvdivx", "dvdr", "dvdrip", "dvdscr", "dvdscreener", "dxva", "eac3",
-    "flac", "fhd", "fullhd", "hdcam", "hddvd", "hddvdrip", "hdlight", "hdr10", "hdr10plus", "hdrip", "hdtc",
-    "hdts", "hdtv", "hdtvmux", "hdtvrip", "hdtvx264", "hevc", "hi10", "hi10p", "hmax", "hsbs", "itunes",
-    "itunesh264", "itunesh265", "itunesuhd", "ituneshd", "hditunes", "laserdisc", "ldrip", "ldtv", "lpcm", "mbps", "kbps",
-    "microhd", "mhd", "mpeg2", "mpg2", "netflixhd", "netflixuhd", "netflixuhdrip", "nvenc", "pdtv", "ppvrip", "qhd",
-    "remux", "satrip", "sdtv", "stv", "telecine", "telesync", "truehd", "tvrip", "uhd", "uhdrip", "uhdtv", "ultrahd", "vc1",
-    "vhsrip", "vodrip", "vp8", "vp9", "webcap", "webdl", "webdlrip", "webhd", "webrip", "webmux", "webuhd", "workprint", "xvid",
+    "4khdr", "aac", "ac3", "ac3d", "ahdtv", "amazonhd", "amzn", "atvp", "av1", "avc", "avchd", "bd25", "bd50", "bdfull", "bdiso", "bdmux", "bdremux",
+    "bdrip", "bluray", "bluraymux", "blurayrip", "brmux", "brrip", "brripmux", "camrip", "cdrip", "ddp", "ddpa", "ddpatmos", "divx", "dlmux",
+    "dmrip", "dolby", "dovi", "dsnp", "dsr", "dsrip", "dthrip", "dts", "dtshd", "dtshdma", "dtsma", "dtsx", "dualaudio", "dvb", "dvbrip", "dvd5",
+    "dvd9", "dvddivx", "dvdfull", "dvdivx", "dvdr", "dvdremux", "dvdrip", "dvdscr", "dvdscreener", "dxva", "eac3", "fhd", "flac", "fullhd", "hcrip",
+    "hdc", "hdcam", "hddvd", "hddvdrip", "hditunes", "hdlight", "hdr10", "hdr10p", "hdr10plus", "hdrip", "hdtc", "hdtcrip", "hdts", "hdtv",
+    "hdtvmux", "hdtvrip", "hdtvx264", "hdweb", "hevc", "hi10", "hi10p", "hmax", "hqrip", "hsbs", "hulurip", "itunes", "itunesh264", "itunesh265",
+    "ituneshd", "itunesuhd", "kbps", "laserdisc", "ldrip", "ldtv", "lpcm", "mbps", "mhd", "microhd", "mpeg2", "mpeg4", "mpegts", "mpg2",
+    "multiaudio", "mvcd", "netflixhd", "netflixuhd", "netflixuhdrip", "nfrip", "nvenc", "pdtv", "pdvd", "ppv", "ppvrip", "predvd", "predvdrip",
+    "qhd", "remux", "satrip", "sdtv", "stv", "svcd", "telecine", "telesync", "truehd", "tvrip", "uhd", "uhdbd", "uhdrip", "uhdtv", "ultrahd", "vc1",
+    "vcd", "vhsrip", "vodrip", "vp6", "vp8", "vp9", "webcap", "webdl", "webdlrip", "webhd", "webmux", "webrip", "webscreener", "webuhd", "webx264",
+    "workprint", "xavc", "xvid",
 ];
 
 /// Sorted, folded.
 const WEAK: &[&str] = &[
-    "10bit", "3d", "4k", "480", "540", "576", "720", "8k", "1080", "2160", "aks", "atmos", "batch", "bd", "blu",
-    "cam", "cc", "cht", "chs", "crunchyroll", "cr", "dc", "dd", "dl", "dubbed", "dub", "dublado", "dv", "dvd", "dm",
-    "enlarged", "esub", "esubs", "fastsub", "fansub", "fre", "hardsub", "hc", "hd", "hdr", "hdc", "hq", "hulu", "hybrid",
-    "imax", "ind", "ld", "legendas", "legenda", "legendado", "lpcm", "lq", "ma", "md", "mp2", "mp3", "mp4", "mkv", "mux", "nf", "nlsubs", "nlsub",
-    "ntsc", "ogg", "opus", "pal", "pcok", "pmtp", "r5", "raw", "scr", "screener", "sdr", "softsubs", "softsub", "sub", "subbed",
-    "subforced", "subfrench", "subpack", "subs", "subtitle", "subtitles", "subtitulado", "tc", "ts", "tv", "uncensored", "upscale", "upscaled", "vf",
-    "vff", "vfi", "vfq", "vhs", "vo", "vod", "vost", "vosta", "vostfr", "web", "ws", "xxx", "hebsubs", "engsubs", "sbs",
+    "10bit", "3d", "4k", "8bit", "8k", "aks", "amz", "atmos", "avi", "batch", "bd", "blu", "cam", "cc", "chs", "cht", "cr", "crav", "crunchyroll",
+    "dc", "dd", "ddc", "dl", "dlmux", "dm", "dualaudio", "dub", "dubbed", "dublado", "dv", "dvd", "eng5", "engsubs", "enlarged", "esub", "esubs",
+    "fansub", "fastsub", "flv", "fre", "hardcoded", "hardsub", "hardsubbed", "hc", "hd", "hdc", "hdr", "hebsubs", "hlg", "hq", "hulu", "hybrid",
+    "imax", "ind", "korsub", "korsubs", "ld", "legenda", "legendado", "legendas", "lpcm", "lq", "ma", "max", "md", "mkv", "mov", "mp2", "mp3", "mp4",
+    "multisub", "mux", "nf", "nlsub", "nlsubs", "nordicsubs", "ntsc", "ogg", "opus", "pal", "pcok", "pmtp", "r5", "raw", "retailsubs", "sbs", "scr",
+    "screener", "sdh", "sdr", "softsub", "softsubbed", "softsubs", "stan", "stz", "sub", "subbed", "subforced", "subfrench", "subpack", "subs",
+    "subtitle", "subtitles", "subtitulado", "swesub", "tc", "ts", "tv", "uncensored", "upscale", "upscaled", "vf", "vff", "vfi", "vfq", "vfstfr",
+    "vhs", "vo", "vod", "vof", "vost", "vosta", "vostfr", "web", "webm", "wmv", "ws", "xxx",
 ];
 
 /// Sorted, folded.
 const TAGS: &[&str] = &[
-    "colorized", "complete", "convert", "coffret", "custom", "docu", "doku", "dirfix", "final", "fix", "hdfix", "int", "integrale", "internal",
-    "lintegrale", "miniseries", "multi", "multisubs", "nfofix", "preair", "proof", "prooffix", "proper", "read", "readnfo", "nfo", "real", "repack",
-    "rerip", "retail", "sample", "samplefix", "series", "syncfix", "theatrical", "unrated",
+    "coffret", "colorized", "complete", "convert", "custom", "dirfix", "docu", "doku", "final", "fix", "fs", "hdfix", "int", "integrale", "internal",
+    "lintegrale", "miniseries", "multi", "multisubs", "nfo", "nfofix", "nuked", "obfuscated", "postbot", "preair", "proof", "prooffix", "proper",
+    "proper2", "read", "readnfo", "real", "reencoded", "remuxed", "repack", "repack2", "rerip", "retail", "sample", "samplefix", "series",
+    "subforced", "syncfix",
 ];
 
 /// Tags that are common words: only in capitals are they tags.
 const SHOUTED: &[&str] = &[
-    "cam", "complete", "convert", "custom", "docu", "final", "fix", "int", "proof", "read", "real", "sample",
-    "series", "raw", "tv", "web", "ts", "dc", "final", "ma", "it", "cr", "hd", "nf", "ld", "md", "dm", "sub", "blu", "imax", "sbs",
+    "blu", "cam", "complete", "convert", "dc", "dm", "docu", "final", "fix", "hd", "imax", "int", "it", "ld", "ma", "md", "nf", "proof", "raw",
+    "read", "real", "sample", "sbs", "series", "ts", "tv", "web",
 ];
+
+/// Codes of languages that are no words of titles, in whatever case.
+const NEVER_WORDS: &[&str] = &["eng", "esp", "fre", "ger", "hin", "ita", "jpn", "kor", "nld", "rus", "spa", "swe", "ukr"];
 
 /// Languages by folded name or code and their ISO 639-2 (terminology) code. Sorted.
 /// <https://www.loc.gov/standards/iso639-2/php/code_list.php>
 const LANGUAGES: &[(&str, &str)] = &[
-    ("afr", "afr"), ("albanian", "sqi"), ("alb", "sqi"), ("ar", "ara"), ("ara", "ara"), ("arabic", "ara"),
-    ("armenian", "hye"), ("bahasa", "ind"), ("baq", "eus"), ("ben", "ben"), ("bengali", "ben"), ("bg", "bul"), ("bn", "ben"), ("bosnian", "bos"), ("br", "por"), ("brazilian", "por"), ("bs", "bos"), ("bul", "bul"),
-    ("bulgarian", "bul"), ("ca", "cat"), ("cantonese", "zho"), ("castellano", "spa"), ("cat", "cat"), ("catala", "cat"), ("catalan", "cat"), ("ces", "ces"),
-    ("chi", "zho"), ("chinese", "zho"), ("croatian", "hrv"), ("cs", "ces"), ("cy", "cym"), ("cym", "cym"), ("cz", "ces"), ("cze", "ces"), ("czech", "ces"), ("da", "dan"),
-    ("dan", "dan"), ("danish", "dan"), ("dansk", "dan"), ("de", "deu"), ("deu", "deu"), ("deutsch", "deu"), ("dut", "nld"),
-    ("dutch", "nld"), ("el", "ell"), ("ell", "ell"), ("en", "eng"), ("eng", "eng"), ("english", "eng"), ("es", "spa"), ("esp", "spa"), ("espanol", "spa"),
-    ("est", "est"), ("estonian", "est"), ("et", "est"), ("eu", "eus"), ("eus", "eus"), ("fa", "fas"), ("fas", "fas"), ("farsi", "fas"), ("fi", "fin"), ("fil", "fil"), ("filipino", "fil"), ("fin", "fin"), ("finnish", "fin"),
-    ("flemish", "nld"), ("fr", "fra"), ("fra", "fra"), ("francais", "fra"), ("fre", "fra"), ("french", "fra"), ("ga", "gle"), ("geo", "kat"), ("georgian", "kat"), ("ger", "deu"), ("german", "deu"), ("gl", "glg"), ("gle", "gle"), ("glg", "glg"), ("gre", "ell"), ("greek", "ell"),
-    ("he", "heb"), ("heb", "heb"), ("hebrew", "heb"), ("hi", "hin"), ("hin", "hin"), ("hindi", "hin"), ("hr", "hrv"), ("hrv", "hrv"), ("hu", "hun"), ("hun", "hun"), ("hungarian", "hun"),
-    ("hy", "hye"), ("hye", "hye"), ("ice", "isl"), ("icelandic", "isl"), ("id", "ind"), ("ind", "ind"), ("indonesian", "ind"), ("is", "isl"), ("isl", "isl"), ("it", "ita"), ("ita", "ita"), ("italian", "ita"), ("italiano", "ita"),
-    ("ja", "jpn"), ("jap", "jpn"), ("japanese", "jpn"), ("jp", "jpn"), ("jpn", "jpn"), ("ka", "kat"), ("kan", "kan"), ("kannada", "kan"), ("kat", "kat"), ("kaz", "kaz"), ("kk", "kaz"), ("kn", "kan"), ("ko", "kor"), ("kor", "kor"), ("korean", "kor"),
-    ("latin", "spa"), ("latino", "spa"), ("latvian", "lav"), ("lav", "lav"), ("lit", "lit"), ("lithuanian", "lit"), ("lt", "lit"), ("lv", "lav"), ("mac", "mkd"), ("macedonian", "mkd"), ("mal", "mal"), ("malay", "msa"), ("malayalam", "mal"), ("mandarin", "zho"), ("mar", "mar"), ("marathi", "mar"), ("may", "msa"), ("mk", "mkd"), ("mkd", "mkd"), ("ml", "mal"), ("mr", "mar"), ("ms", "msa"), ("msa", "msa"),
-    ("nb", "nob"), ("nl", "nld"), ("nld", "nld"), ("nn", "nno"), ("nno", "nno"), ("no", "nor"), ("nob", "nob"), ("nor", "nor"), ("nordic", "nor"), ("norsk", "nor"), ("norwegian", "nor"),
-    ("pa", "pan"), ("pan", "pan"), ("per", "fas"), ("persian", "fas"), ("pl", "pol"), ("pob", "por"), ("pol", "pol"), ("polish", "pol"), ("polski", "pol"), ("por", "por"), ("portugues", "por"), ("portuguese", "por"), ("pt", "por"), ("punjabi", "pan"),
-    ("ro", "ron"), ("romanian", "ron"), ("ron", "ron"), ("ru", "rus"), ("rum", "ron"), ("rus", "rus"), ("russian", "rus"), ("scc", "srp"), ("scr", "hrv"), ("serbian", "srp"), ("sk", "slk"), ("sl", "slv"), ("slk", "slk"), ("slo", "slk"), ("slovak", "slk"), ("slovenian", "slv"), ("slv", "slv"), ("spa", "spa"), ("spanish", "spa"), ("sq", "sqi"), ("sqi", "sqi"), ("sr", "srp"), ("srp", "srp"), ("sv", "swe"), ("svenska", "swe"), ("swe", "swe"), ("swedish", "swe"),
-    ("ta", "tam"), ("tagalog", "tgl"), ("tam", "tam"), ("tamil", "tam"), ("te", "tel"), ("tel", "tel"), ("telugu", "tel"), ("tgl", "tgl"), ("th", "tha"), ("tha", "tha"), ("thai", "tha"), ("tl", "tgl"), ("tr", "tur"), ("truefrench", "fra"), ("tur", "tur"), ("turkce", "tur"), ("turkish", "tur"),
-    ("uk", "ukr"), ("ukr", "ukr"), ("ukrainian", "ukr"), ("ur", "urd"), ("urd", "urd"), ("urdu", "urd"), ("vi", "vie"), ("vie", "vie"), ("vietnamese", "vie"), ("wel", "cym"), ("welsh", "cym"), ("zh", "zho"), ("zho", "zho"),
+    ("afr", "afr"), ("alb", "sqi"), ("albanian", "sqi"), ("ar", "ara"), ("ara", "ara"), ("arabic", "ara"), ("armenian", "hye"), ("bahasa", "ind"),
+    ("baq", "eus"), ("ben", "ben"), ("bengali", "ben"), ("bg", "bul"), ("bn", "ben"), ("bosnian", "bos"), ("br", "por"), ("brazilian", "por"),
+    ("bs", "bos"), ("bul", "bul"), ("bulgarian", "bul"), ("ca", "cat"), ("cantonese", "zho"), ("castellano", "spa"), ("cat", "cat"),
+    ("catala", "cat"), ("catalan", "cat"), ("ces", "ces"), ("chi", "zho"), ("chinese", "zho"), ("croatian", "hrv"), ("cs", "ces"), ("cy", "cym"),
+    ("cym", "cym"), ("cz", "ces"), ("cze", "ces"), ("czech", "ces"), ("da", "dan"), ("dan", "dan"), ("danish", "dan"), ("dansk", "dan"),
+    ("de", "deu"), ("deu", "deu"), ("deutsch", "deu"), ("dut", "nld"), ("dutch", "nld"), ("el", "ell"), ("ell", "ell"), ("en", "eng"),
+    ("eng", "eng"), ("english", "eng"), ("es", "spa"), ("esp", "spa"), ("espanol", "spa"), ("est", "est"), ("estonian", "est"), ("et", "est"),
+    ("eu", "eus"), ("eus", "eus"), ("fa", "fas"), ("farsi", "fas"), ("fas", "fas"), ("fi", "fin"), ("fil", "fil"), ("filipino", "fil"),
+    ("fin", "fin"), ("finnish", "fin"), ("flemish", "nld"), ("fr", "fra"), ("fra", "fra"), ("francais", "fra"), ("fre", "fra"), ("french", "fra"),
+    ("ga", "gle"), ("geo", "kat"), ("georgian", "kat"), ("ger", "deu"), ("german", "deu"), ("gl", "glg"), ("gle", "gle"), ("glg", "glg"),
+    ("gre", "ell"), ("greek", "ell"), ("he", "heb"), ("heb", "heb"), ("hebrew", "heb"), ("hi", "hin"), ("hin", "hin"), ("hindi", "hin"),
+    ("hr", "hrv"), ("hrv", "hrv"), ("hu", "hun"), ("hun", "hun"), ("hungarian", "hun"), ("hy", "hye"), ("hye", "hye"), ("ice", "isl"),
+    ("icelandic", "isl"), ("id", "ind"), ("ind", "ind"), ("indonesian", "ind"), ("is", "isl"), ("isl", "isl"), ("it", "ita"), ("ita", "ita"),
+    ("italian", "ita"), ("italiano", "ita"), ("ja", "jpn"), ("jap", "jpn"), ("japanese", "jpn"), ("jp", "jpn"), ("jpn", "jpn"), ("ka", "kat"),
+    ("kan", "kan"), ("kannada", "kan"), ("kat", "kat"), ("kaz", "kaz"), ("kk", "kaz"), ("kn", "kan"), ("ko", "kor"), ("kor", "kor"),
+    ("korean", "kor"), ("latin", "spa"), ("latino", "spa"), ("latvian", "lav"), ("lav", "lav"), ("lit", "lit"), ("lithuanian", "lit"), ("lt", "lit"),
+    ("lv", "lav"), ("mac", "mkd"), ("macedonian", "mkd"), ("mal", "mal"), ("malay", "msa"), ("malayalam", "mal"), ("mandarin", "zho"),
+    ("mar", "mar"), ("marathi", "mar"), ("may", "msa"), ("mk", "mkd"), ("mkd", "mkd"), ("ml", "mal"), ("mr", "mar"), ("ms", "msa"), ("msa", "msa"),
+    ("nb", "nob"), ("nl", "nld"), ("nld", "nld"), ("nn", "nno"), ("nno", "nno"), ("no", "nor"), ("nob", "nob"), ("nor", "nor"), ("nordic", "nor"),
+    ("norsk", "nor"), ("norwegian", "nor"), ("pa", "pan"), ("pan", "pan"), ("per", "fas"), ("persian", "fas"), ("pl", "pol"), ("pob", "por"),
+    ("pol", "pol"), ("polish", "pol"), ("polski", "pol"), ("por", "por"), ("portugues", "por"), ("portuguese", "por"), ("pt", "por"),
+    ("punjabi", "pan"), ("ro", "ron"), ("romanian", "ron"), ("ron", "ron"), ("ru", "rus"), ("rum", "ron"), ("rus", "rus"), ("russian", "rus"),
+    ("scc", "srp"), ("scr", "hrv"), ("serbian", "srp"), ("sk", "slk"), ("sl", "slv"), ("slk", "slk"), ("slo", "slk"), ("slovak", "slk"),
+    ("slovenian", "slv"), ("slv", "slv"), ("spa", "spa"), ("spanish", "spa"), ("sq", "sqi"), ("sqi", "sqi"), ("sr", "srp"), ("srp", "srp"),
+    ("sv", "swe"), ("svenska", "swe"), ("swe", "swe"), ("swedish", "swe"), ("ta", "tam"), ("tagalog", "tgl"), ("tam", "tam"), ("tamil", "tam"),
+    ("te", "tel"), ("tel", "tel"), ("telugu", "tel"), ("tgl", "tgl"), ("th", "tha"), ("tha", "tha"), ("thai", "tha"), ("tl", "tgl"), ("tr", "tur"),
+    ("truefrench", "fra"), ("tur", "tur"), ("turkce", "tur"), ("turkish", "tur"), ("uk", "ukr"), ("ukr", "ukr"), ("ukrainian", "ukr"), ("ur", "urd"),
+    ("urd", "urd"), ("urdu", "urd"), ("vi", "vie"), ("vie", "vie"), ("vietnamese", "vie"), ("wel", "cym"), ("welsh", "cym"), ("zh", "zho"),
+    ("zho", "zho"),
 ];
 
 /// Words at the end of a file name that tell its type. Sorted.
 const EXTENSIONS: &[&str] = &[
-    "3g2", "3gp", "aac", "ac3", "aif", "aiff", "alac", "ape", "asf", "ass", "avi", "bdmv", "bmp", "divx", "dsf", "dts", "dvr-ms", "flac",
-    "flv", "gif", "heic", "idx", "ifo", "img", "iso", "jpeg", "jpg", "m2ts", "m4a", "m4b", "m4p", "m4v", "mk3d", "mka",
-    "mkv", "mov", "mp2", "mp3", "mp4", "mpc", "mpeg", "mpg", "mts", "nfo", "nzb", "oga", "ogg", "ogm", "ogv", "opus", "png", "rar", "rmvb",
-    "sbv", "smi", "srt", "ssa", "strm", "sub", "sup", "tif", "tiff", "torrent", "ts", "ttml", "txt", "vob", "vtt", "wav", "webm", "webp", "wma",
-    "wmv", "wtv", "wv", "xml", "zip",
+    "3g2", "3gp", "aac", "ac3", "aif", "aiff", "alac", "ape", "asf", "ass", "avi", "bdmv", "bmp", "divx", "dsf", "dts", "dvr-ms", "flac", "flv",
+    "gif", "heic", "idx", "ifo", "img", "iso", "jpeg", "jpg", "m2ts", "m4a", "m4b", "m4p", "m4v", "mk3d", "mka", "mkv", "mov", "mp2", "mp3", "mp4",
+    "mpc", "mpeg", "mpg", "mts", "nfo", "nzb", "oga", "ogg", "ogm", "ogv", "opus", "png", "rar", "rmvb", "sbv", "smi", "srt", "ssa", "strm", "sub",
+    "sup", "tif", "tiff", "torrent", "ts", "ttml", "txt", "vob", "vtt", "wav", "webm", "webp", "wma", "wmv", "wtv", "wv", "xml", "zip",
 ];
 
 /// The name without its extension, and the extension in lower case (empty when it has none).
@@ -215,22 +232,27 @@ fn single(name: &Name, token: usize) -> Word {
     let low = name.low(token);
     // Common words count as release words in capitals (or the scene's odd case) alone, unless the
     // whole name is lower case, where nothing can be told from case.
-    let spoken = SHOUTED.contains(&low) && !shouted(name, token);
+    let spoken = listed(SHOUTED, low) && !shouted(name, token);
     if listed(STRONG, low) || strong_shape(name, token, low) {
         Word::Strong
     } else if matches!(low, "480" | "540" | "576" | "720" | "1080" | "2160") {
         if name.dashed(token) || token == 0 || name.number(token + 1).is_some() { Word::Plain } else { Word::Weak }
     } else if spoken {
         Word::Plain
-    } else if TAGS.contains(&low) {
+    } else if listed(TAGS, low) {
         Word::Tag
-    } else if WEAK.contains(&low) {
+    } else if listed(WEAK, low) || version(low) || digits_then(low, &["cd", "cds", "dvd", "dvds", "disc", "discs"]) {
         Word::Weak
-    } else if low.len() >= 2 && language(low).is_some() && (low.len() > 3 || name.upper(token) || name.group_of(token).is_some()) {
+    } else if low.len() >= 2 && language(low).is_some() && (low.len() > 3 || NEVER_WORDS.contains(&low) || name.upper(token) || name.group_of(token).is_some()) {
         Word::Language
     } else {
         Word::Plain
     }
+}
+
+/// `v2`: the second release of a file.
+fn version(low: &str) -> bool {
+    low.len() == 2 && low.starts_with('v') && low.as_bytes()[1].is_ascii_digit()
 }
 
 /// In capitals, or with a small `i` among capitals as scene groups write (`iNTERNAL`, `FiX`).
@@ -246,9 +268,9 @@ mod tests {
     #[test]
     fn tables_that_are_searched_are_sorted() {
         assert!(LANGUAGES.is_sorted_by(|a, b| a.0 < b.0), "{:?}", LANGUAGES.windows(2).find(|w| w[0].0 >= w[1].0));
-        let mut strong = STRONG.to_vec();
-        strong.sort_unstable();
-        assert_eq!(strong, STRONG);
+        for list in [STRONG, WEAK, TAGS, SHOUTED, EXTENSIONS] {
+            assert!(list.is_sorted_by(|a, b| a < b), "{:?}", list.windows(2).find(|w| w[0] >= w[1]));
+        }
     }
 
     #[test]
