@@ -1,7 +1,7 @@
 /** The server's routes, one function each. */
 
 import { apiUrl, call, type CallOptions, type Result } from "./client";
-import { historyOf, homeOf, listOf, sessionsOf, storageOf } from "./shapes";
+import { historyOf, homeOf, listOf, sessionsOf, storageOf, unreadableOf, userOf } from "./shapes";
 import type {
   HistoryEntry,
   Home,
@@ -15,8 +15,6 @@ import type {
   PlayResponse,
   Session,
   StorageReport,
-  Unreadable,
-  User,
   WatchState,
 } from "./types";
 
@@ -40,11 +38,11 @@ export interface Credentials {
 
 export const setupNeeded = () => call<{ needed: boolean }>("/setup");
 export const setup = (body: Credentials) =>
-  call<{ token: string; user: User }>("/setup", { method: "POST", body });
+  shaped("/setup", userOf, { method: "POST", body });
 export const login = (body: Credentials & { device?: string }) =>
-  call<{ token: string; user: User }>("/auth/login", { method: "POST", body });
+  shaped("/auth/login", userOf, { method: "POST", body });
 export const logout = () => call<void>("/auth/logout", { method: "POST" });
-export const me = () => call<User | { user: User }>("/auth/me");
+export const me = () => shaped("/auth/me", userOf);
 
 export const libraries = (signal?: Signal) =>
   shaped("/libraries", (v) => listOf<Library>(v), { signal });
@@ -57,7 +55,7 @@ export const removeLibrary = (library: string) =>
 export const scanLibrary = (library: string) =>
   call<void>(`/libraries/${id(library)}/scan`, { method: "POST" });
 export const unreadable = (library: string, signal?: Signal) =>
-  shaped(`/libraries/${id(library)}/unreadable`, (v) => listOf<Unreadable>(v), { signal });
+  shaped(`/libraries/${id(library)}/unreadable`, unreadableOf, { query: { limit: 1000 }, signal });
 
 /** The filters and order of `GET /items`. */
 export interface ItemQuery {
@@ -108,5 +106,5 @@ export const storage = (signal?: Signal): Promise<Result<StorageReport>> =>
 export const ioCsvUrl = (session: string) =>
   apiUrl(`/sessions/${id(session)}/io`, { format: "csv" });
 /** Address of an item's picture, resized by the server. */
-export const imageUrl = (itemId: string, kind: string, width: number) =>
-  apiUrl(`/items/${id(itemId)}/images/${kind}`, { width });
+export const imageUrl = (itemId: string, kind: string, width: number, tag?: string) =>
+  apiUrl(`/items/${id(itemId)}/images/${kind}`, { width, tag });

@@ -14,6 +14,8 @@ import type {
   Session,
   StorageReport,
   Topology,
+  Unreadable,
+  User,
   Volume,
 } from "./types";
 
@@ -46,7 +48,7 @@ export function homeOf(value: unknown): Home {
 /** The item of a session: an object, or an id with a title beside it. */
 function itemRef(row: Loose): Session["item"] {
   const inner = object(row.item);
-  const itemId = text(inner.id) ?? text(row.item) ?? text(row.item_id) ?? "";
+  const itemId = text(inner.id) ?? text(row.item) ?? "";
   return {
     ...(inner as Partial<Item>),
     id: itemId,
@@ -57,7 +59,7 @@ function itemRef(row: Loose): Session["item"] {
 /** A name given as text or as an object with one. */
 function nameOf(value: unknown): string {
   const inner = object(value);
-  return text(value) ?? text(inner.username) ?? text(inner.name) ?? "";
+  return text(value) ?? text(inner.name) ?? text(inner.username) ?? "";
 }
 
 /** Per-disk rates: `{sda: n}`, `{sda: {read_bytes_per_s: n}}` or a list of rows. */
@@ -101,19 +103,20 @@ export function historyOf(value: unknown): List<HistoryEntry> {
   return {
     total,
     items: items.map((row) => {
-      const io = object(row.io);
+      const summary = row.summary ?? row.io;
+      const io = object(summary);
       const striping = object(io.striping);
       return {
         session: text(row.session) ?? text(row.id) ?? "",
         item: itemRef(row),
-        user: nameOf(row.user),
+        user: text(row.user_name) ?? nameOf(row.user),
         client: nameOf(row.client),
         method: (text(row.method) ?? "direct_play") as Method,
         started: text(row.started) ?? "",
         ended: text(row.ended),
         position_s: number(row.position_s),
         io:
-          row.io === undefined || row.io === null
+          summary === undefined || summary === null
             ? null
             : ({
                 ...io,
@@ -126,16 +129,32 @@ export function historyOf(value: unknown): List<HistoryEntry> {
   };
 }
 
+/** A user as the server gives it, alone or inside an answer. */
+export function userOf(value: unknown): User {
+  const outer = object(value);
+  const user = outer.user === undefined ? outer : object(outer.user);
+  return { id: text(user.id) ?? "", name: nameOf(user), role: user.role === "user" ? "user" : "admin" };
+}
+
+/** Files that could not be read, with why. */
+export function unreadableOf(value: unknown): List<Unreadable> {
+  const { items, total } = listOf<Loose>(value);
+  return {
+    total,
+    items: items.map((row) => ({ path: text(row.file) ?? text(row.path) ?? "", reason: text(row.reason) ?? "" })),
+  };
+}
+
 export function storageOf(value: unknown): StorageReport {
   const report = object(value);
   const rows = listOf<Loose>(report.volumes ?? value).items;
   const volumes: Volume[] = rows.map((row) => {
     const inner = row.topology === undefined ? row : object(row.topology);
-    const libraries = Array.isArray(row.libraries) ? row.libraries : [row.library];
+    const libraries = Array.isArray(row.libraries) ? row.libraries : [row.name ?? row.library];
     return {
       libraries: libraries.map(nameOf).filter((name) => name !== ""),
       topology: inner.node === undefined ? null : (inner as unknown as Topology),
-      error: text(row.error) ?? text(row.detail),
+      error: text(row.why) ?? text(row.error),
     };
   });
   const disks = listOf<DiskRate>(report.disks).items;

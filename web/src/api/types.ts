@@ -12,8 +12,8 @@ export interface List<T> {
 
 export interface User {
   id: string;
-  username: string;
-  admin?: boolean;
+  name: string;
+  role?: "admin" | "user";
 }
 
 export type ItemType =
@@ -25,7 +25,17 @@ export type ItemType =
   | "album"
   | "track"
   | "photo"
-  | "video";
+  | "extra";
+
+export type ImageKind = "poster" | "backdrop" | "logo" | "thumb" | "still";
+
+/** A picture that an item has. `tag` changes when the picture does. */
+export interface ImageRef {
+  kind: ImageKind;
+  tag: string;
+  width: number;
+  height: number;
+}
 
 /** What the asking user has done with an item. */
 export interface WatchState {
@@ -48,28 +58,47 @@ export interface Item {
   library: string;
   available: boolean;
   state: WatchState;
-  /** Number within the parent: of an episode in its season, of a season in its show. */
-  index?: number | null;
   season?: number | null;
   episode?: number | null;
-  /** Title of the show an episode or a season belongs to. */
-  show_title?: string | null;
+  /** Last number, where one file holds several episodes. */
+  episode_last?: number | null;
+  disc?: number | null;
+  track?: number | null;
+  /** Id and title of the show or artist above it all. */
+  top?: string | null;
+  top_title?: string | null;
+  parent_title?: string | null;
+  /** How many episodes or tracks are below it, and how many of them are not watched. */
+  leaves?: number | null;
+  unwatched?: number | null;
+  images?: ImageRef[];
+  /** Why none of its files can be played. */
+  unreadable?: string | null;
 }
 
 export interface ItemDetail extends Item {
-  overview?: string | null;
+  plot?: string | null;
   genres?: string[];
+  people?: string[];
+  community_rating?: number | null;
   versions: Version[];
+  extras?: Item[];
+  /** Ids of the episodes before and after it in its series. */
+  previous?: string | null;
+  next?: string | null;
 }
 
 export interface Version {
   id: string;
   file: string;
   size_bytes: number;
-  container: string;
+  /** Absent until the file was probed. */
+  container?: string | null;
   duration_s?: number | null;
   bitrate_bps?: number | null;
+  label?: string | null;
   edition?: string | null;
+  unreadable?: string | null;
   streams: Stream[];
   chapters: Chapter[];
 }
@@ -131,6 +160,8 @@ export interface Library {
   unavailable: number;
   failed: number;
   scanning: boolean;
+  /** Files not probed yet. */
+  pending?: number;
 }
 
 export interface Unreadable {
@@ -161,8 +192,9 @@ export interface SubtitleTrack {
   language?: string | null;
   /** WebVTT; absent when the subtitle can only be drawn into the picture. */
   url?: string | null;
+  /** Whether the server chose it. */
   default: boolean;
-  selected?: boolean;
+  forced?: boolean;
 }
 
 export interface AudioTrack {
@@ -180,9 +212,17 @@ export interface PlayResponse {
   start_s: number;
   subtitles: SubtitleTrack[];
   audio: AudioTrack[];
-  duration_s: number;
+  duration_s?: number | null;
   storage?: { disks: string[]; warning?: string | null };
-  version?: string;
+  /** Which streams go out, and how. */
+  decision?: { video?: TrackVerdict | null; audio?: TrackVerdict | null };
+}
+
+export interface TrackVerdict {
+  /** Index in the file. */
+  stream: number;
+  action: "copy" | "encode";
+  codec: string;
 }
 
 /** A client profile as the decision reads it. */
@@ -391,6 +431,7 @@ export interface ScanEvent {
   total?: number | null;
   file?: string | null;
   report?: ScanReport | null;
+  reason?: string | null;
 }
 
 /** The `io` event: rates of every stream that plays. */

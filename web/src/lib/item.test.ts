@@ -14,9 +14,9 @@ describe("items in words", () => {
 
   it("numbers an episode only as far as the numbers are known", () => {
     expect(episodeCode({ type: "episode", season: 2, episode: 5 })).toBe("S2 E5");
-    expect(episodeCode({ type: "episode", index: 5 })).toBe("E5");
+    expect(episodeCode({ type: "episode", episode: 5, episode_last: 6 })).toBe("E5–6");
     expect(episodeCode({ type: "movie" })).toBe("");
-    const item = { type: "episode", show_title: "Dark", season: 1, episode: 0 } as Item;
+    const item = { type: "episode", top_title: "Dark", season: 1, episode: 0 } as Item;
     expect(subtitleOf(item)).toBe("Dark · S1 E0");
   });
 

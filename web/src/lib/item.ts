@@ -6,18 +6,24 @@ import { bitrate, count, duration } from "./format";
 /** `S2 E5`, or nothing where the numbers are not known. */
 export function episodeCode(item: Partial<Item>): string {
   const season = item.season ?? null;
-  const episode = item.episode ?? (item.type === "episode" ? (item.index ?? null) : null);
+  const episode = item.episode ?? null;
   if (episode === null) return "";
-  return season === null ? `E${episode}` : `S${season} E${episode}`;
+  const last = item.episode_last && item.episode_last > episode ? `–${item.episode_last}` : "";
+  return season === null ? `E${episode}${last}` : `S${season} E${episode}${last}`;
 }
 
 /** The line under a title on a card. */
 export function subtitleOf(item: Item): string {
   switch (item.type) {
     case "episode":
-      return [item.show_title, episodeCode(item)].filter(Boolean).join(" · ");
+      return [item.top_title, episodeCode(item)].filter(Boolean).join(" · ");
     case "season":
-      return item.show_title ?? "";
+      return item.leaves ? count(item.leaves, "episode") : (item.top_title ?? "");
+    case "show":
+      return [item.year, item.leaves ? count(item.leaves, "episode") : ""].filter(Boolean).join(" · ");
+    case "album":
+    case "track":
+      return [item.top_title, item.year].filter(Boolean).join(" · ");
     default:
       return [item.year, duration(item.duration_s)].filter(Boolean).join(" · ");
   }
@@ -163,18 +169,3 @@ export function badges(version: Version | undefined): string[] {
 /** `Film.mkv` of a path. */
 export const fileName = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
 
-const TYPES: Readonly<Record<string, [string, string?]>> = {
-  movie: ["film"],
-  show: ["show"],
-  season: ["season"],
-  episode: ["episode"],
-  artist: ["artist"],
-  album: ["album"],
-  track: ["track"],
-  photo: ["photo"],
-};
-
-export const countOf = (n: number, type: string): string => {
-  const [one, many] = TYPES[type] ?? ["item"];
-  return count(n, one, many);
-};

@@ -47,6 +47,7 @@ export class Player {
   #current: PlayResponse | undefined;
   #asking: AbortController | undefined;
   #mending = false;
+  #lost = false;
   #choice: Choice = {};
   readonly #without = { video: new Set<string>(), audio: new Set<string>(), direct: false, safest: false };
 
@@ -111,7 +112,8 @@ export class Player {
     this.events.emit("playing", { play: answer, engine: engine.name });
     this.#chooseSubtitle(answer);
     await engine.attach(this.video, answer.url, answer.start_s ?? askedS ?? 0);
-    this.#progress.attach(this.video, answer.session);
+    this.#lost = false;
+    this.#progress.attach(this.video, answer.session, () => this.#sessionLost());
     this.#watchdog.attach(this.video, this.#expected());
     this.events.emit("busy", { busy: false });
     if (!paused) await this.start();
@@ -119,6 +121,7 @@ export class Player {
 
   /** Plays; a browser that wants a click first is told to the viewer, not an error. */
   async start(): Promise<void> {
+    if (this.#lost) return this.load(this.#choice, this.#position());
     try {
       await this.video.play();
     } catch (error) {
@@ -127,6 +130,12 @@ export class Player {
       }
       // AbortError: overtaken by another load. Everything else arrives as an `error` event.
     }
+  }
+
+  /** The server ended the session, after a long pause say: a new one when it is needed. */
+  #sessionLost(): void {
+    this.#lost = true;
+    if (!this.video.paused && !this.#mending) void this.#again(this.#choice);
   }
 
   /** Another sound track: the server sends another stream. */
@@ -163,7 +172,7 @@ export class Player {
     const tracks = this.#current?.subtitles ?? [];
     if (chosen === "off") return false;
     const track =
-      chosen === undefined ? tracks.find((t) => t.selected ?? t.default) : tracks.find((t) => t.index === chosen);
+      chosen === undefined ? tracks.find((t) => t.default) : tracks.find((t) => t.index === chosen);
     return track !== undefined && !track.url;
   }
 
@@ -173,7 +182,7 @@ export class Player {
       subtitle === "off"
         ? null
         : subtitle === undefined
-          ? (answer.subtitles.find((t) => t.selected ?? t.default) ?? null)
+          ? (answer.subtitles.find((t) => t.default) ?? null)
           : (answer.subtitles.find((t) => t.index === subtitle) ?? null);
     this.#subtitles.attach(this.video, track);
     this.events.emit("subtitle", { index: track?.index ?? null });
@@ -221,11 +230,11 @@ export class Player {
   #exclude(code: FaultCode): boolean {
     const without = this.#without;
     const { video, audio } = this.#streams();
-    if (code === "no_picture" && video && !without.video.has(video.codec) && this.#copies()) {
+    if (code === "no_picture" && video && !without.video.has(video.codec) && this.#copies("video")) {
       without.video.add(video.codec);
       return true;
     }
-    if (code === "no_sound" && audio && !without.audio.has(audio.codec) && this.#copies()) {
+    if (code === "no_sound" && audio && !without.audio.has(audio.codec) && this.#copies("audio")) {
       without.audio.add(audio.codec);
       return true;
     }
@@ -240,19 +249,24 @@ export class Player {
     return false;
   }
 
-  #copies(): boolean {
-    return this.#current?.method !== "transcode";
+  /** Whether the stream goes out as the file has it. */
+  #copies(kind: "video" | "audio"): boolean {
+    const verdict = this.#current?.decision?.[kind];
+    return verdict ? verdict.action === "copy" : this.#current?.method !== "transcode";
   }
 
   /** The streams that play now, as the item's page knows them. */
   #streams(): { video?: Stream; audio?: Stream } {
-    const version =
-      this.versions.find((v) => v.id === (this.#current?.version ?? this.#choice.version)) ?? this.versions[0];
+    const version = this.versions.find((v) => v.id === this.#choice.version) ?? this.versions[0];
     const streams = version?.streams ?? [];
-    const selected = this.#current?.audio?.find((t) => t.selected)?.index;
+    const { decision } = this.#current ?? {};
+    const sound = decision?.audio?.stream ?? this.#current?.audio?.find((t) => t.selected)?.index;
+    const picture = decision?.video?.stream;
     return {
-      video: streams.find((s) => s.kind === "video" && !s.disposition?.attached_picture),
-      audio: streams.find((s) => s.kind === "audio" && (selected === undefined || s.index === selected)),
+      video: streams.find(
+        (s) => s.kind === "video" && !s.disposition?.attached_picture && (picture === undefined || s.index === picture),
+      ),
+      audio: streams.find((s) => s.kind === "audio" && (sound === undefined || s.index === sound)),
     };
   }
 

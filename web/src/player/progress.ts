@@ -21,16 +21,18 @@ export class ProgressReporter {
   #session: string | undefined;
   #timer: ReturnType<typeof setInterval> | undefined;
   #stop = new AbortController();
+  #onLost: () => void = () => undefined;
 
-  attach(video: HTMLVideoElement, session: string): void {
+  /** `onLost` is called when the server no longer knows the session. */
+  attach(video: HTMLVideoElement, session: string, onLost: () => void): void {
     this.detach();
+    this.#onLost = onLost;
     this.#stop = new AbortController();
     const { signal } = this.#stop;
     this.#video = video;
     this.#session = session;
-    this.#timer = setInterval(() => {
-      if (!video.paused) this.report();
-    }, EVERY_MS);
+    // While it is paused too: a session that says nothing is ended by the server.
+    this.#timer = setInterval(() => this.report(), EVERY_MS);
     video.addEventListener("pause", () => this.report(), { signal });
     video.addEventListener("seeked", () => this.report(), { signal });
     document.addEventListener(
@@ -46,15 +48,19 @@ export class ProgressReporter {
     const video = this.#video;
     // Before the first picture the position is the browser's zero, not the viewer's.
     if (!video || !this.#session || video.readyState === 0) return;
+    const session = this.#session;
     void progress(
-      this.#session,
+      session,
       {
         position_s: Math.round(video.currentTime * 1000) / 1000,
         paused: video.paused,
         buffered_s: Math.round(bufferedAhead(video) * 10) / 10,
       },
       keepalive,
-    );
+    ).then((result) => {
+      const gone = result.kind === "problem" && result.problem.status === 404;
+      if (gone && session === this.#session) this.#onLost();
+    });
   }
 
   /** Last position, then the end of the session; safe while the page goes away. */

@@ -19,7 +19,7 @@ class Auth {
     this.standing = "checking";
     const me = await routes.me();
     if (me.kind === "ok") {
-      this.#entered("user" in me.value ? me.value.user : me.value);
+      this.#entered(me.value);
       return;
     }
     if (me.kind === "problem" && me.problem.status !== 401) {
@@ -46,7 +46,7 @@ class Auth {
 
   #enter(result: Awaited<ReturnType<typeof routes.login>>): string | null {
     if (result.kind === "ok") {
-      this.#entered(result.value.user);
+      this.#entered(result.value);
       return null;
     }
     if (result.kind === "aborted") return "The request was cut off.";

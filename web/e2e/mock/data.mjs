@@ -1,0 +1,241 @@
+/// What the mock server knows: a library, a pool of four disks, a stream's I/O record.
+
+const DAY_MS = 86_400_000;
+const WORDS_A = ["Silent", "Long", "Paper", "Northern", "Last", "Glass", "Hollow", "Second", "Burning", "Distant", "Little", "Broken", "Winter", "Open", "Hidden"];
+const WORDS_B = ["Harbour", "Orbit", "Meridian", "Garden", "Signal", "Cartographer", "Tide", "Machine", "Letters", "Summer", "Archive", "Parallel", "Compass", "Station", "Echo"];
+
+const state = (more = {}) => ({ position_s: 0, watched: false, favorite: false, plays: 0, ...more });
+
+function item(id, more) {
+  return {
+    id,
+    type: "movie",
+    title: id,
+    added: new Date(Date.UTC(2026, 10, 28)).toISOString(),
+    library: "lib-films",
+    available: true,
+    state: state(),
+    images: [],
+    ...more,
+  };
+}
+
+export function makeItems() {
+  const items = new Map();
+  const add = (it) => items.set(it.id, it);
+  for (let i = 0; i < 1200; i += 1) {
+    const a = WORDS_A[i % WORDS_A.length];
+    const b = WORDS_B[(i * 7 + Math.floor(i / 15)) % WORDS_B.length];
+    const n = Math.floor(i / 225);
+    add(
+      item(`film-${i}`, {
+        title: `${a} ${b}${n > 0 ? ` ${"I".repeat(n + 1)}` : ""}`,
+        year: 1950 + ((i * 13) % 76),
+        duration_s: 4800 + ((i * 613) % 5400),
+        added: new Date(Date.UTC(2026, 10, 29) - i * DAY_MS).toISOString(),
+        available: i % 97 !== 41,
+        state: state({ watched: i % 5 === 2, favorite: i % 11 === 3, position_s: i % 17 === 1 ? 1900 : 0 }),
+      }),
+    );
+  }
+  add(item("plain", { title: "The Long Orbit", year: 2024, duration_s: 40 }));
+  add(item("resume", { title: "Glass Meridian", year: 2019, duration_s: 40, state: state({ position_s: 17.5 }) }));
+  add(item("hls", { title: "Winter Signal", year: 2021, duration_s: 40 }));
+  add(item("hevc", { title: "Unseen Picture", year: 2022, duration_s: 40 }));
+  add(item("eac3", { title: "Unheard Sound", year: 2022, duration_s: 40 }));
+  add(item("gone", { title: "Nobody Home", year: 2001, duration_s: 40 }));
+  add(item("show", { type: "show", title: "Parallel Tides", year: 2023, library: "lib-shows", leaves: 8, unwatched: 5 }));
+  for (const s of [1, 2]) {
+    add(item(`season-${s}`, { type: "season", title: `Season ${s}`, season: s, parent: "show", top: "show", top_title: "Parallel Tides", library: "lib-shows", leaves: 4 }));
+    for (let e = 1; e <= 4; e += 1) {
+      add(
+        item(`ep-${s}-${e}`, {
+          type: "episode",
+          title: ["The Harbour", "Low Water", "What the Map Left Out", "Return"][e - 1],
+          season: s,
+          episode: e,
+          parent: `season-${s}`,
+          parent_title: `Season ${s}`,
+          top: "show",
+          top_title: "Parallel Tides",
+          duration_s: 40,
+          library: "lib-shows",
+          state: state({ watched: s === 1 && e < 4, position_s: s === 1 && e === 4 ? 12 : 0 }),
+        }),
+      );
+    }
+  }
+  return items;
+}
+
+export const libraries = () => [
+  { id: "lib-films", name: "Films", kind: "movies", path: "/srv/pool/films", paths: ["/srv/pool/films"], items: 1206, unavailable: 12, failed: 3, unreadable: 3, pending: 0, scanning: false },
+  { id: "lib-shows", name: "Shows", kind: "tv", path: "/srv/pool/shows", paths: ["/srv/pool/shows"], items: 8, unavailable: 0, failed: 0, unreadable: 0, pending: 0, scanning: false },
+];
+
+export const unreadable = [
+  { library: "lib-films", file: "Cut Short (2011)/Cut Short.mkv", size_bytes: 88_211, reason: "the file ends inside its header: 88,211 of 4,212,004,118 bytes are there" },
+  { library: "lib-films", file: "Empty (1999).mp4", size_bytes: 0, reason: "the file is empty" },
+  { library: "lib-films", file: "notes.mp4", size_bytes: 1200, reason: "a playlist under another name: it is not opened" },
+];
+
+export function detail(it, items) {
+  const episodes = [...items.values()].filter((i) => i.type === "episode");
+  const at = episodes.findIndex((e) => e.id === it.id);
+  const leaf = it.type === "movie" || it.type === "episode";
+  const streams = [
+    { index: 0, kind: "video", codec: it.id === "hevc" ? "hevc" : "h264", profile: it.id === "hevc" ? "Main" : "High", width: 1920, height: 1080, level: 41, bit_depth: 8, fps: 24, hdr: "sdr", interlaced: false, bitrate_bps: 7_900_000, disposition: { default: true } },
+    { index: 1, kind: "audio", codec: it.id === "eac3" ? "eac3" : "aac", language: "eng", channels: 6, sample_rate: 48_000, bitrate_bps: 384_000, disposition: { default: true } },
+    { index: 2, kind: "audio", codec: "aac", language: "deu", channels: 2, sample_rate: 48_000, title: "Commentary", disposition: { commentary: true } },
+    { index: 3, kind: "subtitle", codec: "subrip", language: "eng", text: true, disposition: {} },
+    { index: 4, kind: "subtitle", codec: "hdmv_pgs_subtitle", language: "fra", text: false, disposition: {} },
+  ];
+  return {
+    ...it,
+    plot: leaf
+      ? "A surveyor charts a coast that moves a little every night. The further she walks, the less the old map agrees with the ground, and the more with her."
+      : "Two harbour towns share one tide table. It has been wrong for eleven days.",
+    genres: ["Drama", "Mystery"],
+    people: ["Ines Vale", "Tomas Okoye", "Mira Lindqvist"],
+    extras: [],
+    previous: at > 0 ? episodes[at - 1].id : undefined,
+    next: at >= 0 && at + 1 < episodes.length ? episodes[at + 1].id : undefined,
+    versions: leaf
+      ? [
+          {
+            id: `v-${it.id}`,
+            label: "1080p",
+            file: `${it.title} (${it.year ?? 2023})/${it.title}.mkv`,
+            size_bytes: 4_212_004_118,
+            container: it.id === "hls" ? "mkv" : "mp4",
+            duration_s: it.duration_s,
+            bitrate_bps: 8_300_000,
+            parts: 1,
+            available: it.available,
+            probed: true,
+            streams,
+            chapters: [
+              { start_s: 0, end_s: 9, title: "Opening" },
+              { start_s: 9, end_s: 24, title: "The coast" },
+              { start_s: 24, end_s: 40, title: "What moved" },
+            ],
+          },
+        ]
+      : [],
+  };
+}
+
+export const layout = {
+  file: "film.mkv",
+  size_bytes: 4_212_004_118,
+  exact: true,
+  extents: [],
+  per_disk: [
+    { disk: "sdb", bytes: 2_139_000_000, share: 0.254 },
+    { disk: "sdc", bytes: 2_139_100_000, share: 0.254 },
+    { disk: "sdd", bytes: 2_073_000_000, share: 0.246 },
+    { disk: "sde", bytes: 2_072_900_000, share: 0.246 },
+  ],
+  fragments: 34,
+  evenness: 0.984,
+};
+
+const disk = (name, model) => ({ kind: "disk", name, size_bytes: 8_001_563_222_016, rotational: true, model, asleep: false, children: [] });
+
+export const topology = {
+  path: "/srv/pool/films",
+  filesystem: { kind: "btrfs", uuid: "6f0c3b9e-55a1-4b4e-9d1c-0f31a2c5d7aa", mount: "/srv/pool" },
+  node: {
+    kind: "btrfs",
+    name: "pool",
+    level: "raid10",
+    columns: 2,
+    copies: 2,
+    chunk_bytes: 65_536,
+    size_bytes: 16_003_126_444_032,
+    children: [
+      disk("sdb", "WDC WD80EFZX"),
+      disk("sdc", "WDC WD80EFZX"),
+      { kind: "crypt", name: "luks-sdd", size_bytes: 8_001_563_222_016, children: [disk("sdd", "TOSHIBA HDWG480")] },
+      { ...disk("sde", "TOSHIBA HDWG480"), asleep: true },
+    ],
+  },
+  columns: 2,
+  copies: 2,
+  disks: ["sdb", "sdc", "sdd", "sde"],
+  layout: "mirror",
+  advice: [
+    { code: "mirror_reads_one_copy", text: "btrfs chooses the copy by process number, so that one stream reads from half of the disks. A kernel with read_policy=round-robin spreads it over all four." },
+  ],
+};
+
+const NAMES = ["sdb", "sdc", "sdd", "sde"];
+
+/** A record that grows with time: even reads, a jump at 12 s and one at 27 s, a short stall. */
+export function ioRecord({ session, item: itemId, method = "direct_play", seconds, ended }) {
+  const t_s = [];
+  const series = Object.fromEntries(NAMES.map((n) => [n, { read_bytes: [], reads: [] }]));
+  const cpu = [];
+  const system = { read_bytes: [], write_bytes: [] };
+  let x = 7;
+  const random = () => (x = (x * 16_807) % 2_147_483_647) / 2_147_483_647;
+  for (let t = 0; t < Math.max(1, seconds); t += 1) {
+    t_s.push(t);
+    cpu.push(0.02 + 0.01 * random());
+    system.read_bytes.push(0);
+    system.write_bytes.push(Math.round(20_000 * random()));
+    const burst = t < 4 ? 3.4 : t % 5 === 0 ? 1.9 : t % 5 === 1 ? 0.9 : 0.12;
+    NAMES.forEach((n, i) => {
+      // After the first jump the other copies serve: the pair of disks changes.
+      const pair = t < 12 || t >= 27 ? [1, 1, 0.06, 0.05] : [0.05, 0.06, 1, 0.94];
+      const bytes = Math.round(burst * pair[i] * (0.85 + 0.3 * random()) * 9e6);
+      series[n].read_bytes.push(bytes);
+      series[n].reads.push(Math.ceil(bytes / 524_288));
+    });
+  }
+  const sums = NAMES.map((n) => series[n].read_bytes.reduce((a, b) => a + b, 0));
+  const total = sums.reduce((a, b) => a + b, 0);
+  return {
+    session,
+    item: itemId,
+    file: "/srv/pool/films/The Long Orbit (2024)/The Long Orbit.mkv",
+    method,
+    client: "browser",
+    started: new Date(Date.now() - seconds * 1000).toISOString(),
+    ...(ended ? { ended } : {}),
+    attribution: "block_trace",
+    served_bytes: Math.round(total * 0.93),
+    read_bytes: total,
+    cached_bytes: Math.round(total * 0.06),
+    unattributed_bytes: 0,
+    disks: NAMES.map((n, i) => ({
+      disk: n,
+      reads: series[n].reads.reduce((a, b) => a + b, 0),
+      read_bytes: sums[i],
+      metadata_bytes: i === 0 ? 147_456 : 0,
+      sequential_share: 0.91 - i * 0.02,
+      mean_request_bytes: 509_000 - i * 9000,
+      latency_us: { p50: 4100 + i * 300, p95: 14_200 + i * 800, p99: 31_000 + i * 4000 },
+      share: total > 0 ? sums[i] / total : 0,
+      busy_share: 0.08 + 0.01 * i,
+    })),
+    striping: {
+      columns: 2,
+      columns_used: 2,
+      evenness: 0.83,
+      verdict: "Two disks at a time served this stream; the jump at 0:12 moved it to the other copy, which lies on the other two.",
+    },
+    seeks: [
+      { at_s: 12, from_byte: 96_000_000, to_byte: 2_410_000_000, disks_before: ["sdb", "sdc"], disks_after: ["sdd", "sde"] },
+      { at_s: 27, from_byte: 2_530_000_000, to_byte: 402_000_000, disks_before: ["sdd", "sde"], disks_after: ["sdb", "sdc"] },
+    ].filter((s) => s.at_s < seconds),
+    stalls: [{ at_s: 12.4, duration_s: 0.9, cause: "sde was asleep and took 0.9 s to answer" }].filter((s) => s.at_s < seconds),
+    series: { interval_ms: 1000, t_s, disks: series, cpu_share: cpu, system_disk: system },
+  };
+}
+
+/** Where the disks stand at a second: for live rates. */
+export function ratesNow(seconds) {
+  const r = ioRecord({ session: "", item: "", seconds: Math.max(1, seconds) });
+  return Object.fromEntries(NAMES.map((n) => [n, r.series.disks[n].read_bytes.at(-1) ?? 0]));
+}

@@ -1,0 +1,387 @@
+/// Drives the built page in headless Chromium against the mock server: what works is checked,
+/// accessibility too; pictures of every view are left in node_modules/.cache/spindle-shots.
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+import { startMock } from "./mock/server.mjs";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const shots = join(here, "..", "node_modules", ".cache", "spindle-shots");
+mkdirSync(shots, { recursive: true });
+if (!existsSync(join(here, "..", "dist", "index.html"))) throw new Error("web/dist is missing: npm run build first");
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--autoplay-policy=no-user-gesture-required"],
+});
+
+const results = { passed: 0, failed: 0 };
+const only = process.argv[2];
+
+async function test(name, { size = { width: 1440, height: 900 }, account = true, signIn = true } = {}, body) {
+  if (only && !name.includes(only)) return;
+  const mock = await startMock({ account });
+  const context = await browser.newContext({ viewport: size, baseURL: mock.url });
+  const page = await context.newPage();
+  page.setDefaultTimeout(15_000);
+  const faults = [];
+  page.on("pageerror", (e) => faults.push(`page: ${e.message}`));
+  page.on("console", (m) => {
+    const text = m.text();
+    // Statuses that a test provokes are not faults of the page; a policy violation is one.
+    if (m.type() === "error" && !/Failed to load resource/.test(text)) faults.push(`console: ${text}`);
+  });
+  page.on("request", (r) => {
+    if (!r.url().startsWith(mock.url) && !/^(blob|data):/.test(r.url())) faults.push(`foreign request: ${r.url()}`);
+  });
+  const t = tools(page, mock);
+  try {
+    if (signIn) await t.signIn();
+    await body(t);
+    if (faults.length > 0) throw new Error(faults.join("\n"));
+    results.passed += 1;
+    process.stdout.write(`ok      ${name}\n`);
+  } catch (error) {
+    results.failed += 1;
+    process.stdout.write(`FAILED  ${name}\n${String(error.stack ?? error).replace(/^/gm, "        ")}\n${faults.map((f) => `        ${f}\n`).join("")}`);
+    await page.screenshot({ path: join(shots, `failed-${name.replace(/\W+/g, "-").slice(0, 60)}.png`) }).catch(() => undefined);
+  } finally {
+    await context.close();
+    await mock.close();
+  }
+}
+
+function check(truth, text) {
+  if (!truth) throw new Error(text);
+}
+
+function tools(page, mock) {
+  const id = (name) => page.getByTestId(name);
+  const t = {
+    page,
+    mock,
+    id,
+    shot: (name) => page.screenshot({ path: join(shots, `${name}.png`) }),
+    go: async (hash) => {
+      await page.goto(`/#${hash}`);
+    },
+    async signIn() {
+      await page.goto("/");
+      await id("login-form").locator("[name=username]").fill("ada");
+      await id("login-form").locator("[name=password]").fill("correct horse");
+      await id("login-form").locator("button[type=submit]").click();
+      await page.getByRole("navigation", { name: "Main" }).waitFor();
+    },
+    /** No serious violation of what axe knows of WCAG A and AA. */
+    async accessible() {
+      // By the debugger, which the page's policy does not bind.
+      await page.evaluate(axe);
+      const found = await page.evaluate(() => globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] }));
+      const bad = found.violations.filter((v) => v.impact === "serious" || v.impact === "critical");
+      check(bad.length === 0, bad.map((v) => `${v.id}: ${v.help}\n  ${v.nodes.slice(0, 3).map((n) => `${n.target} ${n.failureSummary}`).join("\n  ")}`).join("\n"));
+    },
+    /** Waits until pictures are decoded and time goes on. */
+    async plays(seconds = 1) {
+      await page.waitForFunction(
+        (least) => {
+          const v = document.querySelector("[data-testid=video]");
+          return v && !v.paused && v.videoWidth > 0 && v.getVideoPlaybackQuality().totalVideoFrames > 5 && v.currentTime > least;
+        },
+        seconds,
+      );
+    },
+    time: () => page.evaluate(() => document.querySelector("[data-testid=video]").currentTime),
+    calls: (route) => mock.calls.filter((c) => c.route === route),
+  };
+  return t;
+}
+
+await test("the first run makes an account and enters", { account: false, signIn: false }, async (t) => {
+  await t.page.goto("/");
+  const form = t.id("setup-form");
+  await form.waitFor();
+  await t.shot("setup");
+  await t.accessible();
+  await form.locator("[name=username]").fill("ada");
+  await form.locator("[name=password]").fill("correct horse");
+  await form.locator("[name=password2]").fill("wrong horse");
+  await form.locator("button[type=submit]").click();
+  check((await form.getByRole("alert").innerText()) === "The two passwords differ.", "a mistyped password is told");
+  await form.locator("[name=password2]").fill("correct horse");
+  await form.locator("button[type=submit]").click();
+  await t.page.getByRole("navigation", { name: "Main" }).waitFor();
+});
+
+await test("a wrong password is told, the right one enters, sign out leaves", { signIn: false }, async (t) => {
+  await t.page.goto("/");
+  const form = t.id("login-form");
+  await form.locator("[name=username]").fill("ada");
+  await form.locator("[name=password]").fill("nonsense");
+  await form.locator("button[type=submit]").click();
+  await form.getByText("The name or the password is wrong.").waitFor();
+  await t.shot("login");
+  await t.accessible();
+  await form.locator("[name=password]").fill("correct horse");
+  await form.locator("button[type=submit]").click();
+  await t.id("sign-out").click();
+  await form.waitFor();
+});
+
+await test("home shows what was begun, what follows and what is new", {}, async (t) => {
+  await t.page.getByRole("heading", { name: "Continue watching" }).waitFor();
+  await t.page.getByRole("heading", { name: "Next up" }).waitFor();
+  await t.shot("home");
+  await t.accessible();
+});
+
+await test("the grid draws a part of 1,206 titles, searches and is walked by keys", {}, async (t) => {
+  await t.page.getByTestId("library-link").first().click();
+  const grid = t.id("grid");
+  await grid.getByTestId("card").first().waitFor();
+  check((await grid.getAttribute("data-total")) === "1206", "all titles are counted");
+  const drawn = await grid.getByTestId("card").count();
+  check(drawn > 10 && drawn < 120, `only what is seen is drawn, not ${drawn}`);
+  await t.shot("library");
+  await t.accessible();
+  await grid.getByTestId("card").first().focus();
+  await t.page.keyboard.press("End");
+  await t.page.waitForFunction(() => document.activeElement?.closest("li")?.getAttribute("data-place") === "1205");
+  await t.page.keyboard.press("Home");
+  await t.page.keyboard.press("ArrowRight");
+  await t.page.waitForFunction(() => document.activeElement?.closest("li")?.getAttribute("data-place") === "1");
+  await t.id("grid-search").fill("long orbit");
+  await t.page.waitForFunction(() => Number(document.querySelector("[data-testid=grid]")?.dataset.total) < 20);
+  check(t.page.url().includes("search=long"), "the search is in the address");
+});
+
+await test("a scan shows its progress while titles are there", {}, async (t) => {
+  await t.go("/settings");
+  await t.id("scan").first().click();
+  await t.id("scan-progress").first().waitFor();
+  await t.shot("scan");
+  await t.page.waitForFunction(() => !document.querySelector("[data-testid=scan-progress]"));
+});
+
+await test("settings list what could not be read, with the reason, and add a library", {}, async (t) => {
+  await t.go("/settings");
+  await t.id("unreadable").click();
+  await t.id("unreadable-list").getByText("the file is empty").waitFor();
+  await t.shot("settings");
+  await t.accessible();
+  await t.id("library-form").locator("[name=path]").fill("films");
+  await t.id("library-form").locator("button").click();
+  await t.id("library-form").getByText("must be an absolute path").waitFor();
+  await t.id("library-form").locator("[name=path]").fill("/srv/more");
+  await t.id("library-form").locator("button").click();
+  await t.id("library").nth(2).getByText("/srv/more").waitFor();
+});
+
+await test("an item's page has its facts, its tracks and the disks that hold it", {}, async (t) => {
+  await t.go("/item/resume");
+  await t.id("resume").waitFor();
+  check((await t.id("resume").innerText()).includes("0:17"), "resume says where");
+  check((await t.id("layout-disk").count()) === 4, "four disks hold it");
+  await t.shot("item");
+  await t.accessible();
+  await t.id("watched").click();
+  await t.page.waitForFunction(() => document.querySelector("[data-testid=watched]")?.getAttribute("aria-pressed") === "true");
+  check(t.calls("PUT /items/resume/state")[0].body.watched === true, "the state is saved");
+  check((await t.id("resume").count()) === 0, "what was watched starts anew");
+});
+
+await test("a show leads to seasons and episodes", {}, async (t) => {
+  await t.go("/item/show");
+  await t.page.getByRole("region", { name: "Seasons" }).getByTestId("card").first().click();
+  await t.page.getByRole("region", { name: "Episodes" }).getByTestId("card").first().waitFor();
+  await t.shot("season");
+  await t.accessible();
+});
+
+await test("a file plays as it is, is sought in, reports and ends its session", {}, async (t) => {
+  await t.go("/item/plain");
+  await t.id("play").click();
+  await t.plays();
+  check((await t.id("player").getAttribute("data-engine")) === "file", "no HLS for a file that plays");
+  check((await t.id("method").innerText()).includes("Direct play"), "the method is told");
+  const sent = t.calls("POST /items/plain/play")[0].body.client.profile;
+  check(sent.direct_play.some((d) => d.container === "mp4" && d.video.includes("h264") && d.audio.includes("aac")), "the profile is asked of the browser");
+  check(!JSON.stringify(sent).includes("hevc"), "what the browser does not decode is not in it");
+  await t.shot("player");
+  await t.page.keyboard.press("5");
+  await t.plays(19.9);
+  await t.page.keyboard.press("j");
+  await t.page.waitForFunction(() => document.querySelector("[data-testid=video]").currentTime < 16);
+  const box = await t.id("seek").boundingBox();
+  await t.page.mouse.move(box.x + box.width * 0.75, box.y + box.height / 2);
+  await t.shot("player-seek");
+  await t.page.mouse.down();
+  await t.page.mouse.up();
+  await t.plays(30);
+  check(Math.abs((await t.time()) - 30) < 3, "a click on the bar goes there");
+  await t.page.keyboard.press("k");
+  await t.page.waitForFunction(() => document.querySelector("[data-testid=video]").paused);
+  await t.accessible();
+  const reports = t.calls("POST /sessions/s1/progress");
+  check(reports.some((c) => c.body.paused === true), "a pause is reported");
+  check(reports.some((c) => Math.abs(c.body.position_s - 30) < 3), "a seek is reported");
+  await t.page.keyboard.press("Escape");
+  await t.page.waitForFunction(() => !document.querySelector("[data-testid=player]"));
+  await t.page.waitForTimeout(300);
+  check(t.calls("DELETE /sessions/s1").length === 1, "leaving ends the session");
+});
+
+await test("HLS plays through hls.js from where it was left", {}, async (t) => {
+  await t.go("/watch/hls?t=21");
+  await t.plays(21);
+  check((await t.id("player").getAttribute("data-engine")) === "hls.js", "hls.js carries it");
+  await t.id("method").click();
+  await t.id("why").getByText("The browser does not play Matroska files.").waitFor();
+  await t.shot("player-why");
+  await t.page.keyboard.press("Escape");
+  await t.page.keyboard.press("1");
+  await t.page.waitForFunction(() => {
+    const v = document.querySelector("[data-testid=video]");
+    return v.currentTime > 4 && v.currentTime < 9 && !v.seeking && v.readyState > 2;
+  });
+});
+
+await test("subtitles in text are shown on the spot, those in pictures ask for another stream", {}, async (t) => {
+  await t.go("/watch/plain?t=2");
+  await t.plays(2);
+  await t.page.keyboard.press("c");
+  await t.page.getByText("The coast was here").waitFor();
+  await t.shot("player-subtitles");
+  check(t.calls("POST /items/plain/play").length === 1, "text needs no new stream");
+  await t.page.mouse.move(400, 400);
+  await t.id("subtitle-menu").click();
+  await t.page.getByRole("menuitemradio", { name: /French/ }).click();
+  await t.page.waitForFunction(() => document.querySelector("[data-testid=player]").dataset.method === "transcode");
+  check(t.calls("POST /items/plain/play")[1].body.subtitle === 4, "the picture subtitle is asked for");
+  check(t.calls("POST /items/plain/play")[1].body.start_s >= 2, "from where it was");
+  await t.plays(2);
+});
+
+await test("another sound track and another quality go on from where it was", {}, async (t) => {
+  await t.go("/watch/plain?t=12");
+  await t.plays(12.5);
+  await t.page.mouse.move(400, 400);
+  await t.id("audio-menu").click();
+  await t.shot("player-menu");
+  await t.accessible();
+  await t.page.getByRole("menuitemradio", { name: /German/ }).click();
+  await t.page.waitForFunction(() => document.querySelector("[data-testid=player]").dataset.session === "s2");
+  await t.plays(12.5);
+  check(t.calls("POST /items/plain/play")[1].body.audio === 2, "the track is asked for");
+  check(t.calls("DELETE /sessions/s1").length === 1, "the old session ends");
+  await t.page.mouse.move(420, 420);
+  await t.id("quality-menu").click();
+  await t.page.getByRole("menuitemradio", { name: /3 Mbit/ }).click();
+  await t.page.waitForFunction(() => document.querySelector("[data-testid=player]").dataset.protocol === "hls");
+  await t.plays(12.5);
+  check(t.calls("POST /items/plain/play")[2].body.max_bitrate === 3_000_000, "the limit is sent");
+});
+
+for (const [item, what] of [["hevc", "picture"], ["eac3", "sound"]]) {
+  await test(`a stream without ${what} is found out and another one is played`, {}, async (t) => {
+    await t.go(`/watch/${item}?t=0`);
+    await t.page.waitForFunction(() => document.querySelector("[data-testid=player]")?.dataset.protocol === "hls", undefined, { timeout: 20_000 });
+    await t.plays();
+    check(t.calls(`POST /items/${item}/play`).length === 2, "asked twice, not more");
+  });
+}
+
+await test("what cannot be played is told with the reason", {}, async (t) => {
+  await t.go("/watch/gone");
+  await t.page.getByText("the folder of this title cannot be reached").waitFor();
+  await t.shot("player-failed");
+});
+
+await test("the I/O view shows each disk while it plays and afterwards", { size: { width: 1720, height: 980 } }, async (t) => {
+  await t.go("/watch/plain?t=0");
+  await t.plays();
+  t.mock.age("s1", 38);
+  await t.page.keyboard.press("i");
+  await t.id("io-view").waitFor();
+  await t.page.locator(".u-over").waitFor();
+  check((await t.id("io-disk").count()) === 4, "four disks");
+  check(Number(await t.id("io-disk").first().getAttribute("data-bytes")) > 1e8, "with their bytes");
+  check((await t.id("io-verdict").innerText()).includes("Two disks at a time"), "the verdict");
+  check((await t.id("io-attribution").innerText()).includes("Exact"), "how it is known");
+  await t.page.waitForTimeout(1500);
+  await t.shot("player-io");
+  await t.accessible();
+  const csv = await t.page.evaluate(async (href) => (await fetch(href)).text(), await t.id("io-csv").getAttribute("href"));
+  check(csv.startsWith("t_s"), "the CSV is linked");
+  await t.page.keyboard.press("Escape");
+  await t.go("/history");
+  await t.id("history-entry").first().waitFor();
+  await t.shot("history");
+  await t.accessible();
+  await t.id("history-entry").first().click();
+  await t.page.locator(".u-over").waitFor();
+  await t.page.waitForTimeout(600);
+  await t.shot("record");
+  await t.accessible();
+});
+
+await test("played to its end it offers what comes next", {}, async (t) => {
+  await t.go("/watch/ep-1-4?t=38");
+  await t.plays(38);
+  await t.page.waitForFunction(() => document.querySelector("[data-testid=player]").dataset.state === "ended");
+  await t.page.getByRole("link", { name: /S2 E1/ }).waitFor();
+  await t.shot("player-ended");
+  check(t.calls("DELETE /sessions/s1").length === 1, "the session ends");
+});
+
+await test("now playing shows a stream of another window with its disks", {}, async (t) => {
+  const other = await t.page.context().newPage();
+  await other.goto("/#/watch/plain?t=0");
+  await other.getByTestId("video").waitFor();
+  await t.go("/sessions");
+  await t.id("session").waitFor();
+  t.mock.age("s1", 30);
+  await t.page.getByRole("button", { name: "Show the record" }).click();
+  await t.page.locator(".u-over").waitFor();
+  await t.page.waitForTimeout(1200);
+  await t.shot("sessions");
+  await t.accessible();
+});
+
+await test("storage shows the volume down to its disks with their rates", {}, async (t) => {
+  await t.go("/storage");
+  check((await t.id("topology-disk").first().getAttribute("data-disk")) === "sdb" || (await t.id("topology-disk").count()) === 4, "four disks");
+  await t.page.waitForTimeout(5000);
+  await t.shot("storage");
+  await t.accessible();
+});
+
+const phone = { width: 390, height: 844 };
+await test("on a phone nothing is wider than the page", { size: phone }, async (t) => {
+  for (const [name, hash] of [["home", "/"], ["library", "/library/lib-films"], ["item", "/item/plain"], ["storage", "/storage"], ["settings", "/settings"]]) {
+    await t.go(hash);
+    await t.page.waitForTimeout(700);
+    await t.shot(`phone-${name}`);
+    const over = await t.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    check(over <= 0, `${name} is ${over} px too wide`);
+  }
+  await t.go("/watch/plain?t=5");
+  await t.plays(5);
+  t.mock.age("s1", 30);
+  await t.page.keyboard.press("i");
+  await t.page.locator(".u-over").waitFor();
+  await t.page.waitForTimeout(1200);
+  await t.shot("phone-io");
+});
+
+await test("on a television the grid fills the screen", { size: { width: 3840, height: 2160 } }, async (t) => {
+  await t.go("/library/lib-films");
+  await t.id("grid").getByTestId("card").first().waitFor();
+  await t.shot("tv-library");
+});
+
+await browser.close();
+process.stdout.write(`${results.passed} passed, ${results.failed} failed\n`);
+process.exitCode = results.failed > 0 ? 1 : 0;
