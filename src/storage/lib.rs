@@ -36,4 +36,5 @@ pub use recorder::record::{
     Striping, SystemDiskSeries,
 };
 pub use storage::{Config, HelperMode, Storage, WorkerRead};
+pub use trace::helper::{HelperEndpoint, HelperError, run_helper};
 pub use topology::{Advice, Filesystem, LayoutKind, Node, Topology};

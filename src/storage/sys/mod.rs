@@ -119,3 +119,19 @@ pub(crate) fn field_u32(bytes: &[u8], at: usize) -> Option<u32> {
 pub(crate) fn field_u16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at.checked_add(2)?)?.try_into().ok()?))
 }
+
+/// Mounts tracefs at `place` where only this process sees it.
+pub(crate) fn mount_tracefs_privately(place: &str) -> io::Result<()> {
+    let check = |done: libc::c_int| if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+    let place = std::ffi::CString::new(place)?;
+    // SAFETY: plain flag; the caller is the only thread of its process, so no other loses its view.
+    // JUSTIFICATION: rustix marks its own wrapper unsafe as well.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
+    let nothing = std::ptr::null();
+    // SAFETY: null source, type and data are allowed where only propagation changes; the target is a C string.
+    // JUSTIFICATION: rustix's mount feature is not among those that the workspace builds.
+    check(unsafe { libc::mount(nothing, c"/".as_ptr(), nothing, libc::MS_REC | libc::MS_PRIVATE, nothing.cast()) })?;
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    // SAFETY: all pointers are C strings or null. JUSTIFICATION: as above.
+    check(unsafe { libc::mount(c"tracefs".as_ptr(), place.as_ptr(), c"tracefs".as_ptr(), flags, nothing.cast()) })
+}

@@ -8,10 +8,10 @@
 //! outside. Everything else that is a process belongs to `transcode`.
 
 pub(crate) mod client;
-// pub mod helper;
-// mod format;
-// mod protocol;
-// mod ring;
+pub(crate) mod helper;
+mod format;
+mod protocol;
+mod ring;
 
 pub(crate) use client::Trace;
 

@@ -1,0 +1,408 @@
+//! The privileged process behind `spindle storage-helper`: perf rings of three block tracepoints, and btrfs
+//! chunk trees. It parses nothing but its server's few requests.
+//!
+//! It opens every ring first, then drops all privileges but, where it has it, CAP_SYS_ADMIN: the chunk tree
+//! of a descriptor that the server passes can be had in no other way. As root it also becomes `nobody`.
+//! It must be called before the process has other threads.
+
+use std::ffi::CString;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType,
+};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+use super::format::{self, Format};
+use super::protocol::{MAX_BYTES, MAX_EVENTS, Reply, Request};
+use super::ring::{Event, Record, Ring};
+use super::{Batch, BlockEvent};
+use crate::sys;
+
+/// Where the helper meets its server.
+#[derive(Debug, Clone)]
+pub enum HelperEndpoint {
+    /// A `SOCK_SEQPACKET` socket as standard input: started by the server itself. The helper ends with it.
+    Inherited,
+    /// A socket of its own at `path` (mode 0660), one server at a time.
+    Listen {
+        /// Where.
+        path: PathBuf,
+        /// User that may connect besides root.
+        allow_uid: Option<u32>,
+        /// Group that may connect; the socket is given to it.
+        allow_gid: Option<u32>,
+    },
+}
+
+/// Why the helper could not work.
+#[derive(Debug, thiserror::Error)]
+#[error("storage helper: {what}")]
+pub struct HelperError {
+    what: String,
+    #[source]
+    source: io::Error,
+}
+
+fn failed(what: impl Into<String>) -> impl FnOnce(io::Error) -> HelperError {
+    let what = what.into();
+    move |source| HelperError { what, source }
+}
+
+fn failed_call(what: &str) -> impl FnOnce(rustix::io::Errno) -> HelperError {
+    let what = what.to_owned();
+    move |e| HelperError { what, source: e.into() }
+}
+
+/// User and group without rights of their own on every distribution.
+const NOBODY: u32 = 65534;
+/// Data pages of a CPU's ring: 128 KiB, some 1,300 events. At a watermark of a quarter the reader is woken
+/// in time for 100,000 events a second; 128 CPUs cost 16 MiB of locked memory.
+const RING_PAGES: usize = 32;
+const WATERMARK_BYTES: u32 = 32 << 10;
+/// How long events may lie in a ring below the watermark.
+const INTERVAL_MS: i64 = 200;
+/// Chunks per message: 65,535 stripes of 16 bytes could not be sent, 16 always can.
+const MAX_CHUNK_MESSAGE: usize = 48 << 10;
+
+/// Runs until the server hangs up.
+///
+/// # Errors
+/// If the socket cannot be used. That the trace cannot be had is no error: the server is told why.
+pub fn run_helper(endpoint: HelperEndpoint) -> Result<(), HelperError> {
+    // Events first: afterwards the rights to open them are gone.
+    let mut tracer = Tracer::open();
+    match endpoint {
+        HelperEndpoint::Inherited => {
+            let socket = io::stdin().as_fd().try_clone_to_owned().map_err(failed("standard input"))?;
+            drop_privileges()?;
+            // After the change of user, which clears it. The server's thread that started us lives as long as
+            // the server; if it is gone already, the socket says so at once.
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+                .map_err(failed_call("parent death signal"))?;
+            serve(&socket, &mut tracer)
+        }
+        HelperEndpoint::Listen { path, allow_uid, allow_gid } => {
+            let listener = listen(&path, allow_uid, allow_gid)?;
+            drop_privileges()?;
+            loop {
+                let peer = rustix::net::accept_with(&listener, SocketFlags::CLOEXEC).map_err(failed_call("accept"))?;
+                if is_allowed(&peer, allow_uid, allow_gid) {
+                    // One server's trouble must not end the helper for the next one.
+                    if let Err(e) = serve(&peer, &mut tracer) {
+                        tracing::warn!(error = %e, source = %e.source, "the server's connection failed");
+                    }
+                    if let Ok(t) = &mut tracer {
+                        let _ = t.watch(&[]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn listen(path: &Path, allow_uid: Option<u32>, allow_gid: Option<u32>) -> Result<OwnedFd, HelperError> {
+    let what = format!("socket `{}`", path.display());
+    let address = SocketAddrUnix::new(path).map_err(failed_call(&what))?;
+    let socket = || {
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .map_err(failed_call(&what))
+    };
+    let listener = socket()?;
+    if rustix::net::bind(&listener, &address).is_err() {
+        // One that nobody answers on is left from a helper that was killed; any other stays.
+        let other = socket()?;
+        if rustix::net::connect(&other, &address) == Err(rustix::io::Errno::CONNREFUSED) {
+            std::fs::remove_file(path).map_err(failed(what.clone()))?;
+        }
+        rustix::net::bind(&listener, &address).map_err(failed_call(&what))?;
+    }
+    std::os::unix::fs::chown(path, allow_uid, allow_gid).map_err(failed(what.clone()))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660)).map_err(failed(what.clone()))?;
+    rustix::net::listen(&listener, 4).map_err(failed_call(&what))?;
+    Ok(listener)
+}
+
+/// By the kernel's word, not the peer's.
+fn is_allowed(peer: &OwnedFd, allow_uid: Option<u32>, allow_gid: Option<u32>) -> bool {
+    rustix::net::sockopt::socket_peercred(peer).is_ok_and(|c| {
+        let (uid, gid) = (c.uid.as_raw(), c.gid.as_raw());
+        uid == 0 || allow_uid == Some(uid) || allow_gid == Some(gid)
+    })
+}
+
+/// Keeps CAP_SYS_ADMIN alone, where it is there.
+fn drop_privileges() -> Result<(), HelperError> {
+    let failed = || failed_call("unable to drop privileges");
+    let has = rustix::thread::capabilities(None).map_err(failed())?;
+    let keep = has.permitted & CapabilitySet::SYS_ADMIN;
+    if rustix::process::geteuid().is_root() {
+        rustix::thread::set_keep_capabilities(true).map_err(failed())?;
+        sys::become_user(NOBODY, NOBODY).map_err(self::failed("unable to become nobody"))?;
+        rustix::thread::set_keep_capabilities(false).map_err(failed())?;
+    }
+    let sets = CapabilitySets { effective: keep, permitted: keep, inheritable: CapabilitySet::empty() };
+    rustix::thread::set_capabilities(None, sets).map_err(failed())?;
+    rustix::thread::set_no_new_privs(true).map_err(failed())
+}
+
+/// The rings of all CPUs.
+struct Tracer {
+    formats: Vec<Format>,
+    events: Vec<Event>,
+    /// One per CPU, with the index of the event that owns it.
+    rings: Vec<(usize, Ring)>,
+    lost: u64,
+    is_watching: bool,
+}
+
+impl Tracer {
+    fn open() -> Result<Self, String> {
+        let tracefs = format::find().or_else(|why| {
+            // In a mount namespace of our own: nobody else gets to see it.
+            sys::mount_tracefs_privately(format::PLACES[0]).map_err(|e| format!("{why}, and mounting it failed: {e}"))?;
+            format::find()
+        })?;
+        let formats = format::read(&tracefs)?;
+        let mut tracer = Self { formats, events: Vec::new(), rings: Vec::new(), lost: 0, is_watching: false };
+        for cpu in online_cpus() {
+            tracer.add_cpu(cpu).map_err(|e| match e.raw_os_error() {
+                Some(libc::EPERM | libc::EACCES) => "tracing needs CAP_PERFMON".to_owned(),
+                _ => format!("perf_event_open on CPU {cpu}: {e}"),
+            })?;
+        }
+        Ok(tracer)
+    }
+
+    fn add_cpu(&mut self, cpu: i32) -> io::Result<()> {
+        let owner = self.events.len();
+        let none = filter_text(&[])?;
+        for (i, f) in self.formats.iter().enumerate() {
+            let event = Event::open(f.id, cpu, WATERMARK_BYTES)?;
+            event.set_filter(&none)?;
+            if i == 0 {
+                self.rings.push((owner, Ring::map(&event, RING_PAGES)?));
+            } else {
+                event.into_ring_of(self.events[owner].as_fd())?;
+            }
+            self.events.push(event);
+        }
+        Ok(())
+    }
+
+    fn watch(&mut self, devices: &[u32]) -> io::Result<()> {
+        let filter = filter_text(devices)?;
+        for event in &self.events {
+            event.set_filter(&filter)?;
+            event.run(!devices.is_empty())?;
+        }
+        self.is_watching = !devices.is_empty();
+        Ok(())
+    }
+
+    /// Everything in the rings, in order of time.
+    fn drain(&mut self) -> Vec<BlockEvent> {
+        let mut out = Vec::new();
+        let (formats, lost) = (&self.formats, &mut self.lost);
+        for (_, ring) in &mut self.rings {
+            ring.drain(|record| match record {
+                Record::Lost(n) => *lost += n,
+                Record::Sample { pid, tid, time_ns, raw } => {
+                    let id = sys::field_u16(raw, 0);
+                    let format = formats.iter().find(|f| Some(f.id) == id);
+                    out.extend(format.and_then(|f| f.event(raw, tid, pid, time_ns)));
+                }
+            });
+        }
+        out.sort_by_key(|e| e.time_us);
+        out
+    }
+}
+
+fn filter_text(devices: &[u32]) -> io::Result<CString> {
+    CString::new(format::filter(devices)).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+/// `0-3,8-11`.
+fn online_cpus() -> Vec<i32> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".to_owned());
+    cpu_list(&text)
+}
+
+fn cpu_list(text: &str) -> Vec<i32> {
+    let part = |p: &str| {
+        let (a, b) = p.split_once('-').unwrap_or((p, p));
+        Some(a.trim().parse::<i32>().ok()?..=b.trim().parse::<i32>().ok()?.min(8191))
+    };
+    text.split(',').filter_map(part).flatten().collect()
+}
+
+fn now_us() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    u64::try_from(t.tv_sec).unwrap_or(0) * 1_000_000 + u64::try_from(t.tv_nsec).unwrap_or(0) / 1_000
+}
+
+/// The kernel's name of this process's PID namespace.
+pub(super) fn pid_namespace() -> String {
+    std::fs::read_link("/proc/self/ns/pid").map(|l| l.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// One server, until it hangs up.
+fn serve(socket: &OwnedFd, tracer: &mut Result<Tracer, String>) -> Result<(), HelperError> {
+    let hello = Reply::Hello { trouble: tracer.as_ref().err().cloned(), pid_namespace: pid_namespace() };
+    if !send(socket, &hello)? {
+        return Ok(());
+    }
+    loop {
+        let (hung_up, readable) = wait(socket, tracer.as_ref().ok()).map_err(failed_call("poll"))?;
+        if let Ok(t) = tracer.as_mut().map_err(|_| ())
+            && t.is_watching
+            && !report(socket, t)?
+        {
+            return Ok(());
+        }
+        if readable && !answer(socket, tracer)? || hung_up && !readable {
+            return Ok(());
+        }
+    }
+}
+
+/// Until the server speaks, a ring fills, or it is time to look. (hung up, readable)
+fn wait(socket: &OwnedFd, tracer: Option<&Tracer>) -> rustix::io::Result<(bool, bool)> {
+    let mut fds = vec![PollFd::new(socket, PollFlags::IN)];
+    let watching = tracer.filter(|t| t.is_watching);
+    if let Some(t) = watching {
+        fds.extend(t.rings.iter().map(|(owner, _)| PollFd::new(&t.events[*owner], PollFlags::IN)));
+    }
+    let interval = Timespec { tv_sec: 0, tv_nsec: INTERVAL_MS * 1_000_000 };
+    match rustix::event::poll(&mut fds, watching.map(|_| &interval)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(e) => return Err(e),
+    }
+    let said = fds[0].revents();
+    Ok((said.intersects(PollFlags::HUP | PollFlags::ERR), said.contains(PollFlags::IN)))
+}
+
+/// Sends what is in the rings; the last message says up to when that is everything. `false`: hung up.
+fn report(socket: &OwnedFd, t: &mut Tracer) -> Result<bool, HelperError> {
+    let drained_us = now_us();
+    let events = t.drain();
+    let parts = events.len().div_ceil(MAX_EVENTS).max(1);
+    for i in 0..parts {
+        let part = events[(i * MAX_EVENTS).min(events.len())..((i + 1) * MAX_EVENTS).min(events.len())].to_vec();
+        let drained_us = if i + 1 == parts { drained_us } else { 0 };
+        if !send(socket, &Reply::Events(Batch { drained_us, lost: t.lost, events: part }))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Answers one request. `false`: hung up.
+fn answer(socket: &OwnedFd, tracer: &mut Result<Tracer, String>) -> Result<bool, HelperError> {
+    let Some((request, fd)) = receive(socket)? else { return Ok(false) };
+    let (id, result) = match request {
+        Request::Watch { id, devices } => {
+            let watched = match tracer {
+                Ok(t) => t.watch(&devices).map_err(|e| format!("filter: {e}")),
+                Err(why) => Err(why.clone()),
+            };
+            (id, watched)
+        }
+        Request::Flush { id } => {
+            if let Ok(t) = tracer
+                && !report(socket, t)?
+            {
+                return Ok(false);
+            }
+            (id, Ok(()))
+        }
+        Request::Chunks { id } => match fd.map(|fd| sys::btrfs::chunks(fd.as_fd())) {
+            None => (id, Err("no descriptor came with the question".to_owned())),
+            Some(Err(e)) => (id, Err(format!("chunk tree: {e}"))),
+            Some(Ok(chunks)) => {
+                if !send_chunks(socket, id, chunks)? {
+                    return Ok(false);
+                }
+                (id, Ok(()))
+            }
+        },
+    };
+    send(socket, &Reply::Done { id, trouble: result.err() })
+}
+
+fn send_chunks(socket: &OwnedFd, id: u32, chunks: Vec<crate::layout::chunks::Chunk>) -> Result<bool, HelperError> {
+    let (mut part, mut bytes) = (Vec::new(), 0);
+    for chunk in chunks {
+        let size = 36 + 16 * chunk.stripes.len();
+        if bytes + size > MAX_CHUNK_MESSAGE {
+            if !send(socket, &Reply::Chunks { id, chunks: std::mem::take(&mut part) })? {
+                return Ok(false);
+            }
+            bytes = 0;
+        }
+        bytes += size;
+        part.push(chunk);
+    }
+    send(socket, &Reply::Chunks { id, chunks: part })
+}
+
+/// `false`: hung up.
+fn send(socket: &OwnedFd, reply: &Reply) -> Result<bool, HelperError> {
+    loop {
+        match rustix::net::send(socket, &reply.encode(), SendFlags::NOSIGNAL) {
+            Ok(_) => return Ok(true),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET | rustix::io::Errno::NOTCONN) => return Ok(false),
+            Err(e) => return Err(failed_call("send")(e)),
+        }
+    }
+}
+
+/// `None`: hung up, or not understood, which from our own server only another version does.
+fn receive(socket: &OwnedFd) -> Result<Option<(Request, Option<OwnedFd>)>, HelperError> {
+    let mut bytes = vec![0_u8; MAX_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let got = rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC);
+    let n = match got {
+        Ok(m) => m.bytes,
+        Err(rustix::io::Errno::CONNRESET) => 0,
+        Err(e) => return Err(failed_call("receive")(e)),
+    };
+    let fd = control.drain().find_map(|m| match m {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    });
+    Ok(Request::decode(&bytes[..n]).map(|r| (r, fd)))
+}
+
+/// Sends a request, with a descriptor if there is one.
+pub(super) fn send_request(socket: &OwnedFd, request: &Request, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage};
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let fds: Vec<BorrowedFd<'_>> = fd.into_iter().collect();
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&fds)) {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
+    rustix::net::sendmsg(socket, &[IoSlice::new(&request.encode())], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_list_has_ranges_and_single_numbers() {
+        assert_eq!(cpu_list("0-2,5\n"), [0, 1, 2, 5]);
+        assert_eq!(cpu_list("x,3"), [3]);
+    }
+}
