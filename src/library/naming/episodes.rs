@@ -521,9 +521,14 @@ fn series(folder: &str) -> Option<Identity> {
     if folders::says_nothing(folder) || folders::is_noise(stem) || extras::folder(folder).is_some() {
         return None;
     }
+    if !has_number(stem) {
+        let film = movies::folder(stem);
+        return film.title.is_some().then(|| Identity { title: film.title, provider_id: film.provider_id, ..Identity::default() });
+    }
     let mut identity = read(stem, &Around::default()).identity;
     let range = identity.ep_last > identity.ep_first;
-    let numbered_title = !range && numbering::season_and_episode(&Name::new(stem)).is_none() && numbering::season(&Name::new(stem)).is_none() && identity.date.is_none();
+    let name = Name::new(stem);
+    let numbered_title = !range && identity.date.is_none() && numbering::season_and_episode(&name).is_none() && numbering::season(&name).is_none();
     if numbered_title {
         // A number in a series' own name is not an episode's.
         let film = movies::folder(stem);
@@ -538,22 +543,25 @@ fn series(folder: &str) -> Option<Identity> {
 pub(super) fn identify(place: &Place<'_>) -> Identity {
     let (stem, ext) = vocabulary::split_extension(place.name);
     let season = place.folders.iter().take(3).enumerate().find_map(|(at, folder)| folders::season(folder, place.folders.get(at + 1).copied()));
-    let above: Vec<Identity> = place.folders.iter().filter_map(|folder| series(folder)).take(3).collect();
+    let above: Vec<Identity> = place.folders.iter().filter_map(|folder| series(folder)).take(2).collect();
     let series_key = above.first().and_then(|series| series.title.as_deref()).map(tokens::key);
     let range = above.first().and_then(|series| series.ep_first.zip(series.ep_last)).filter(|(first, last)| last > first);
     let mut reading = read(stem, &Around { season, series: series_key.as_deref(), range });
-    let mut name = stem;
+    let parent = place.folders.first().map(|folder| vocabulary::split_extension(folder).0).filter(|folder| has_number(folder));
+    let mut parent = parent.map(|folder| read(folder, &Around::default()));
+    let mut own = true;
     // The folder of a release says more than a file with a name of its own.
     if reading.sure < Sure::Full
-        && let Some(folder) = place.folders.first()
+        && let Some(folder) = &parent
     {
-        let folder_stem = vocabulary::split_extension(folder).0;
-        let parent = read(folder_stem, &Around::default());
-        let single = parent.identity.ep_first.is_some() && parent.identity.ep_first == parent.identity.ep_last;
-        let better = parent.sure == Sure::Full && single || reading.sure == Sure::Nothing && parent.sure > Sure::Nothing && wordless(stem);
-        if better && reading.identity.date.is_none() {
-            reading = parent;
-            name = folder_stem;
+        let single = folder.identity.ep_first.is_some() && folder.identity.ep_first == folder.identity.ep_last;
+        let better = folder.sure == Sure::Full && single || reading.sure == Sure::Nothing && folder.sure > Sure::Nothing && wordless(stem);
+        if better
+            && reading.identity.date.is_none()
+            && let Some(folder) = parent.take()
+        {
+            reading = folder;
+            own = false;
         }
     }
     let mut identity = reading.identity;
@@ -570,10 +578,7 @@ pub(super) fn identify(place: &Place<'_>) -> Identity {
         }
     }
     // A file named by its episode first, in the folder of the release.
-    if let (Some(title), Some(folder)) = (identity.title.as_deref().map(tokens::key), place.folders.first())
-        && name == stem
-    {
-        let parent = read(vocabulary::split_extension(folder).0, &Around::default());
+    if let (Some(title), Some(parent), true) = (identity.title.as_deref().map(tokens::key), parent, own) {
         let same = parent.sure == Sure::Full && parent.identity.ep_first == identity.ep_first && parent.identity.season == identity.season;
         if same && let Some(parent_title) = parent.identity.title {
             let key = tokens::key(&parent_title);
@@ -585,6 +590,11 @@ pub(super) fn identify(place: &Place<'_>) -> Identity {
     }
     identity.extra = movies::extra(&Name::new(stem), place, &ext);
     identity
+}
+
+/// Cheap test before a folder is read for a numbering.
+fn has_number(folder: &str) -> bool {
+    folder.contains(|c: char| c.is_numeric()) || titles::has_han(folder)
 }
 
 /// Nothing but release words and numbers in it.
@@ -686,15 +696,35 @@ pub(super) fn series_folder(place: &Place<'_>) -> Identity {
     Identity { title: found.title, year: found.year, provider_id: found.provider_id, country: found.country, ..Identity::default() }
 }
 
-/// Whether a name is plainly an episode's: for libraries of mixed kind.
+/// Whether a folder is a season's: it names one, and no episode.
+pub(super) fn is_season_folder(place: &Place<'_>) -> bool {
+    let name = Name::new(place.name);
+    numbering::season_and_episode(&name).is_none()
+        && numbering::episode(&name).is_none()
+        && folders::season(place.name, place.folders.first().copied()).is_some()
+}
+
+/// Whether a name is an episode's rather than a film's: for libraries of mixed kind.
 pub(super) fn looks_like_one(place: &Place<'_>) -> bool {
     let stem = vocabulary::split_extension(place.name).0;
-    let name = Name::new(stem);
-    numbering::season_and_episode(&name).is_some()
-        || !dates::days(&name).is_empty()
-        || place.folders.first().is_some_and(|folder| folders::season(folder, None).is_some())
-        || numbering::episode(&name).is_some()
-        || is_anime(&Scan::new(stem)) && bare(&Scan::new(stem), 0).is_some_and(|found| found.rank >= 60)
+    let scan = Scan::new(stem);
+    if numbering::season_and_episode(&scan.name).is_some() || !scan.days.is_empty() || numbering::episode(&scan.name).is_some() {
+        return true;
+    }
+    let folder = place.folders.first().filter(|folder| !folders::says_nothing(folder));
+    if place.folders.first().is_some_and(|folder| folders::season(folder, None).is_some()) {
+        return true;
+    }
+    // A release's file with a name of its own.
+    let released = place.folders.first().filter(|folder| has_number(folder) && wordless(stem));
+    if released.is_some_and(|folder| numbering::season_and_episode(&Name::new(folder)).is_some()) {
+        return true;
+    }
+    let (Some(found), None) = (bare(&scan, 0), scan.year(scan.first)) else { return false };
+    let hundreds = found.digits == 3 && found.first % 100 > 0 && !scan.name.low(found.from).starts_with('0');
+    let title = titles::between(&scan.name, scan.from, scan.byte(found.from)).map(|title| tokens::key(&title));
+    let in_series = folder.is_some_and(|folder| title.as_deref().is_none_or(|title| title == tokens::key(folder)));
+    is_anime(&scan) && found.rank >= 40 || found.rank >= 60 || hundreds && scan.next_strong(found.to) == Some(found.to) || in_series
 }
 
 #[cfg(test)]

@@ -181,12 +181,15 @@ impl Kind {
         if hint == Hint::Photo || hint == Hint::Mixed && is_picture(&ext) {
             return Kind::Photo;
         }
-        let season = ext.is_empty() && folders::season(place.name, place.folders.first().copied()).is_some();
+        if hint == Hint::Movie {
+            return Kind::Movie;
+        }
+        if ext.is_empty() && episodes::is_season_folder(&place) {
+            return Kind::SeasonFolder;
+        }
         match hint {
-            Hint::Movie => Kind::Movie,
-            Hint::Tv if season => Kind::SeasonFolder,
             Hint::Tv => Kind::Episode,
-            _ if season => Kind::SeasonFolder,
+            _ if ext.is_empty() && parts::disc_folder(place.name).is_some() => Kind::DiscFolder,
             _ if episodes::looks_like_one(&place) => Kind::Episode,
             _ => Kind::Movie,
         }

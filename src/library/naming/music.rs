@@ -93,6 +93,8 @@ pub(super) fn identify(place: &Place<'_>) -> Identity {
     let (stem, _) = vocabulary::split_extension(place.name);
     let (disc, number, title) = track(stem);
     let mut identity = Identity { title, disc, track: number, ..Identity::default() };
+    // The tune of a film or series, in its folder.
+    identity.extra = (stem.eq_ignore_ascii_case("theme")).then_some(super::Extra::ThemeSong);
     let mut folders = place.folders.iter().copied().peekable();
     if let Some(disc) = folders.peek().and_then(|folder| parts::disc_folder(folder)) {
         identity.disc = Some(disc);
