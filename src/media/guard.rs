@@ -25,13 +25,13 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Enough for a day of 60 pictures a second with its index in one piece, and a tenth of what a
-    /// worker process costs.
+    /// Two hours have an index of 4 MB; 32 MiB are half a day, and some four times that is held while
+    /// it is read.
     fn default() -> Self {
         Self {
             max_calls: 100_000,
             max_bytes: 128 << 20,
-            max_index_bytes: 64 << 20,
+            max_index_bytes: 32 << 20,
             expired: Box::new(|| false),
         }
     }
