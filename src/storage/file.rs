@@ -42,7 +42,7 @@ pub(crate) struct FileState {
 #[derive(Debug, Default)]
 struct Cache {
     fetched: IntervalSet,
-    /// Being read right now: in the page cache by name, not yet by contents.
+    /// Being read right now, in the order in which they began: in the page cache by name, not yet by contents.
     in_flight: Vec<ByteRange>,
 }
 
@@ -60,12 +60,23 @@ const REFETCH_BYTES: u64 = 128 << 10;
 
 /// Places `inblock` fetched bytes of a read of `range`: on the bytes of it that nobody had fetched yet, in
 /// order. `overshoot` for readers with kernel read-ahead, whose fetch may go on past the range up to `size`.
+/// `others`: reads that began earlier and are still under way; what they share with this one, they fetched.
 /// Afterwards the set holds what is in memory.
-pub(crate) fn place(fetched: &mut IntervalSet, size: u64, range: ByteRange, inblock: u64, overshoot: bool) -> Placed {
+pub(crate) fn place(
+    fetched: &mut IntervalSet,
+    size: u64,
+    range: ByteRange,
+    inblock: u64,
+    overshoot: bool,
+    others: &[ByteRange],
+) -> Placed {
     let mut out = Placed::default();
     let limit = pages(ByteRange::new(0, size).unwrap_or(range)).end();
     let whole = pages(range);
-    let mut left = take(&mut out.ranges, fetched.gaps(whole), inblock);
+    let mut theirs = IntervalSet::default();
+    others.iter().for_each(|r| theirs.insert(*r));
+    let free = fetched.gaps(whole).into_iter().flat_map(|gap| theirs.gaps(gap)).collect();
+    let mut left = take(&mut out.ranges, free, inblock);
     if left > 0 && overshoot {
         // As the kernel does it, the next bytes that are not there yet; searched within 64 MiB.
         let tail = ByteRange::new(whole.end().min(limit), whole.end().saturating_add(64 << 20).min(limit));
@@ -89,7 +100,7 @@ pub(crate) fn place(fetched: &mut IntervalSet, size: u64, range: ByteRange, inbl
     }
     out.metadata_bytes = left;
     out.ranges.iter().for_each(|r| fetched.insert(*r));
-    fetched.insert(whole);
+    theirs.gaps(whole).into_iter().for_each(|r| fetched.insert(r));
     out
 }
 
@@ -119,19 +130,27 @@ impl FileState {
         self.cache.lock().in_flight.push(range);
     }
 
-    /// The read of `range` is over; `got` of it was read, for which the kernel fetched `inblock` bytes.
-    pub(crate) fn end_read(&self, range: ByteRange, got: Option<ByteRange>, inblock: u64) -> Placed {
+    /// Which bytes the read of `range` fetched: `got` of it was read, for which the kernel fetched `inblock`.
+    /// The read counts as under way until `end_read`.
+    pub(crate) fn fetched(&self, range: ByteRange, got: Option<ByteRange>, inblock: u64) -> Placed {
+        let Some(got) = got else { return Placed { ranges: Vec::new(), metadata_bytes: inblock } };
+        let mut cache = self.cache.lock();
+        let at = cache.in_flight.iter().position(|r| *r == range).unwrap_or(0);
+        let others = cache.in_flight[..at].to_vec();
+        place(&mut cache.fetched, self.identity.size_bytes, got, inblock, false, &others)
+    }
+
+    /// The read of `range` is over, and told to the ledger: whoever now sees its bytes in memory comes after it.
+    pub(crate) fn end_read(&self, range: ByteRange) {
         let mut cache = self.cache.lock();
         if let Some(at) = cache.in_flight.iter().position(|r| *r == range) {
-            cache.in_flight.swap_remove(at);
+            cache.in_flight.remove(at);
         }
-        let Some(got) = got else { return Placed { ranges: Vec::new(), metadata_bytes: inblock } };
-        place(&mut cache.fetched, self.identity.size_bytes, got, inblock, false)
     }
 
     /// A read that someone else made, with the kernel's read-ahead.
     pub(crate) fn note_foreign_read(&self, range: ByteRange, inblock: u64) -> Placed {
-        place(&mut self.cache.lock().fetched, self.identity.size_bytes, range, inblock, true)
+        place(&mut self.cache.lock().fetched, self.identity.size_bytes, range, inblock, true, &[])
     }
 
     /// The cache has dropped these.
@@ -169,38 +188,48 @@ mod tests {
     #[test]
     fn a_cold_read_is_placed_on_itself_and_its_excess_is_metadata() {
         let mut set = IntervalSet::default();
-        assert_eq!(place(&mut set, 1 << 30, r(0, 2048), (2048 + 16) * K, false), placed(&[r(0, 2048)], 16 * K));
-        assert_eq!(place(&mut set, 1 << 30, r(0, 2048), 0, false), placed(&[], 0));
+        assert_eq!(place(&mut set, 1 << 30, r(0, 2048), (2048 + 16) * K, false, &[]), placed(&[r(0, 2048)], 16 * K));
+        assert_eq!(place(&mut set, 1 << 30, r(0, 2048), 0, false, &[]), placed(&[], 0));
     }
 
     #[test]
     fn bytes_go_to_the_first_pages_that_nobody_fetched() {
         let mut set = IntervalSet::default();
         set.insert(r(64, 128));
-        assert_eq!(place(&mut set, 1 << 30, r(0, 256), 192 * K, false), placed(&[r(0, 64), r(128, 256)], 0));
+        assert_eq!(place(&mut set, 1 << 30, r(0, 256), 192 * K, false, &[]), placed(&[r(0, 64), r(128, 256)], 0));
     }
 
     #[test]
     fn pages_fetched_again_were_dropped_in_between() {
         let mut set = IntervalSet::default();
         set.insert(r(0, 1024));
-        assert_eq!(place(&mut set, 1 << 30, r(0, 1024), 1024 * K, false), placed(&[r(0, 1024)], 0));
+        assert_eq!(place(&mut set, 1 << 30, r(0, 1024), 1024 * K, false, &[]), placed(&[r(0, 1024)], 0));
         // Half of it is new, half came again.
-        assert_eq!(place(&mut set, 1 << 30, r(512, 1536), 1024 * K, false), placed(&[r(1024, 1536), r(512, 1024)], 0));
+        assert_eq!(place(&mut set, 1 << 30, r(512, 1536), 1024 * K, false, &[]), placed(&[r(1024, 1536), r(512, 1024)], 0));
     }
 
     #[test]
     fn read_ahead_of_a_worker_goes_past_its_range_but_not_past_the_file() {
         let mut set = IntervalSet::default();
-        assert_eq!(place(&mut set, 1000 * K, r(0, 32), 128 * K, true), placed(&[r(0, 32), r(32, 128)], 0));
-        assert_eq!(place(&mut set, 1000 * K, r(32, 64), 0, true), placed(&[], 0));
-        assert_eq!(place(&mut set, 1000 * K, r(988, 1000), 40 * K, true), placed(&[r(988, 1000)], 28 * K));
+        assert_eq!(place(&mut set, 1000 * K, r(0, 32), 128 * K, true, &[]), placed(&[r(0, 32), r(32, 128)], 0));
+        assert_eq!(place(&mut set, 1000 * K, r(32, 64), 0, true, &[]), placed(&[], 0));
+        assert_eq!(place(&mut set, 1000 * K, r(988, 1000), 40 * K, true, &[]), placed(&[r(988, 1000)], 28 * K));
+    }
+
+    #[test]
+    fn what_an_earlier_read_is_fetching_is_left_to_it() {
+        let mut set = IntervalSet::default();
+        // The other one, [0, 2048), is still under way.
+        assert_eq!(place(&mut set, 1 << 30, r(1024, 3072), 1024 * K, false, &[r(0, 2048)]), placed(&[r(2048, 3072)], 0));
+        assert_eq!(place(&mut set, 1 << 30, r(0, 2048), 2048 * K, false, &[]), placed(&[r(0, 2048)], 0));
+        assert_eq!(place(&mut set, 1 << 30, r(4096, 5120), 0, false, &[r(4096, 5120)]), placed(&[], 0));
+        assert_eq!(place(&mut set, 1 << 30, r(4096, 5120), 1024 * K, false, &[]), placed(&[r(4096, 5120)], 0));
     }
 
     #[test]
     fn a_range_inside_a_page_is_that_page() {
         let mut set = IntervalSet::default();
         let range = ByteRange::new(5000, 5001).unwrap();
-        assert_eq!(place(&mut set, 6000, range, 4096, false), placed(&[r(4, 8)], 0));
+        assert_eq!(place(&mut set, 6000, range, 4096, false, &[]), placed(&[r(4, 8)], 0));
     }
 }

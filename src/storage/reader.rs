@@ -311,7 +311,7 @@ impl Inner {
             let inblock_bytes = sys::thread_inblock_bytes() - before;
             let end_us = self.clock.monotonic_us();
             let done = got.as_ref().ok().and_then(|n| ByteRange::of_len(at, *n as u64)).filter(|r| !r.is_empty());
-            let placed = self.state.end_read(part, done, inblock_bytes);
+            let placed = self.state.fetched(part, done, inblock_bytes);
             self.ledger.row(Row {
                 kind,
                 tid: lane.tid,
@@ -324,6 +324,7 @@ impl Inner {
                 start_us,
                 end_us,
             });
+            self.state.end_read(part);
             match (got, done) {
                 (Err(e), _) if e.kind() == io::ErrorKind::Interrupted => {}
                 (Err(source), _) => {

@@ -76,8 +76,10 @@ pub(crate) struct Recorder {
     foreign: VecDeque<BlockEvent>,
     kernel_threads: HashMap<u32, bool>,
     files: Vec<std::sync::Weak<FileState>>,
-    /// Since when the trace is complete; `Err` says why there is none.
-    trace: Result<u64, String>,
+    /// `Err` says why there is none.
+    trace: Result<(), String>,
+    /// The trace is, or was until it ended, complete from here to `drained_us`.
+    traced_from_us: Option<u64>,
     drained_us: u64,
     lost: u64,
     rates: Arc<Mutex<Vec<DiskRate>, 47>>,
@@ -105,6 +107,7 @@ impl Recorder {
             kernel_threads: HashMap::new(),
             files: Vec::new(),
             trace: Err(why),
+            traced_from_us: None,
             drained_us: 0,
             lost: 0,
             rates,
@@ -138,7 +141,10 @@ impl Recorder {
         match note {
             Note::Row(row) => self.row(*row),
             Note::Batch(batch) => self.batch(batch),
-            Note::TraceUp { since_us } => self.trace = Ok(since_us),
+            Note::TraceUp { since_us } => {
+                self.trace = Ok(());
+                self.traced_from_us = Some(since_us);
+            }
             Note::TraceDown { why } => {
                 self.trace = Err(why);
                 self.settle_all();
@@ -292,10 +298,10 @@ impl Recorder {
         loop {
             let Some(thread) = self.threads.get_mut(&tid) else { return };
             let Some(row) = thread.rows.front() else { return };
-            // A worker's reads come with its process number; its rows are only for the map.
-            let by_trace = self.trace.as_ref().is_ok_and(|since| *since <= row.start_us)
-                || row.end_us < self.drained_us && self.drained_us > 0 && self.trace.is_err();
-            if by_trace && self.trace.is_ok() && self.drained_us < row.end_us.saturating_add(slack_us) {
+            let is_running = self.trace.is_ok();
+            let is_told = self.drained_us >= row.end_us.saturating_add(if is_running { slack_us } else { 0 });
+            let by_trace = self.traced_from_us.is_some_and(|from| from <= row.start_us) && (is_running || is_told);
+            if by_trace && !is_told {
                 return;
             }
             let Some(row) = thread.rows.pop_front() else { return };

@@ -59,6 +59,8 @@ struct State {
     /// The `Watch` whose answer makes the trace complete after a connection.
     first_watch: Option<u32>,
     is_closing: bool,
+    /// Why we hung up ourselves.
+    reason: Option<String>,
     /// Told once, when the first attempt has succeeded or failed.
     first: Option<SyncSender<()>>,
 }
@@ -81,6 +83,7 @@ impl Trace {
                 waiting: HashMap::new(),
                 first_watch: None,
                 is_closing: false,
+                reason: None,
                 first: Some(first),
             }),
             thread: Mutex::new(None),
@@ -277,14 +280,15 @@ impl Shared {
     }
 
     fn down(&self, why: String) {
-        let (waiting, first) = {
+        let (why, waiting, first) = {
             let mut state = self.state.lock();
+            let why = state.reason.take().unwrap_or(why);
             state.link = None;
             if !state.is_closing && state.why != why {
                 tracing::info!(%why, "no block trace");
             }
             state.why.clone_from(&why);
-            (std::mem::take(&mut state.waiting), state.first.take())
+            (why, std::mem::take(&mut state.waiting), state.first.take())
         };
         // Dropped outside the lock: their askers wake.
         drop(waiting);
@@ -299,6 +303,7 @@ impl Shared {
         let link = {
             let mut state = self.state.lock();
             why.clone_into(&mut state.why);
+            state.reason = state.link.is_some().then(|| why.to_owned());
             state.link.take()
         };
         if let Some(link) = link {

@@ -1,9 +1,10 @@
 //! The privileged process behind `spindle storage-helper`: perf rings of three block tracepoints, and btrfs
 //! chunk trees. It parses nothing but its server's few requests.
 //!
-//! It opens every ring first, then drops all privileges but, where it has it, CAP_SYS_ADMIN: the chunk tree
-//! of a descriptor that the server passes can be had in no other way. As root it also becomes `nobody`.
-//! It must be called before the process has other threads.
+//! It opens every ring first, which takes root's files in tracefs, then drops all privileges but two:
+//! CAP_PERFMON, for the events of disks that are named later, and CAP_SYS_ADMIN where it has it, because the
+//! chunk tree of a descriptor that the server passes can be had in no other way. As root it also becomes
+//! `nobody`. It must be called before the process has other threads.
 
 use std::ffi::CString;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -137,11 +138,11 @@ fn is_allowed(peer: &OwnedFd, allow_uid: Option<u32>, allow_gid: Option<u32>) ->
     })
 }
 
-/// Keeps CAP_SYS_ADMIN alone, where it is there.
+/// Keeps CAP_PERFMON and CAP_SYS_ADMIN alone, where they are there.
 fn drop_privileges() -> Result<(), HelperError> {
     let failed = || failed_call("unable to drop privileges");
     let has = rustix::thread::capabilities(None).map_err(failed())?;
-    let keep = has.permitted & CapabilitySet::SYS_ADMIN;
+    let keep = has.permitted & (CapabilitySet::PERFMON | CapabilitySet::SYS_ADMIN);
     if rustix::process::geteuid().is_root() {
         rustix::thread::set_keep_capabilities(true).map_err(failed())?;
         sys::become_user(NOBODY, NOBODY).map_err(self::failed("unable to become nobody"))?;
@@ -155,12 +156,16 @@ fn drop_privileges() -> Result<(), HelperError> {
 /// The rings of all CPUs.
 struct Tracer {
     formats: Vec<Format>,
-    events: Vec<Event>,
-    /// One per CPU, with the index of the event that owns it.
-    rings: Vec<(usize, Ring)>,
+    /// One per CPU. The event that owns it never fires; those that do are sent into it.
+    rings: Vec<(i32, Event, Ring)>,
+    /// A perf event takes one filter in its life, and two events that overlap would tell everything twice: each
+    /// set of disks that is added has events of its own.
+    groups: Vec<(Vec<u32>, Vec<Event>)>,
     lost: u64,
-    is_watching: bool,
 }
+
+/// Groups of events before they are made one, at the price of a gap of some microseconds.
+const MAX_GROUPS: usize = 16;
 
 impl Tracer {
     fn open() -> Result<Self, String> {
@@ -170,7 +175,7 @@ impl Tracer {
             format::find()
         })?;
         let formats = format::read(&tracefs)?;
-        let mut tracer = Self { formats, events: Vec::new(), rings: Vec::new(), lost: 0, is_watching: false };
+        let mut tracer = Self { formats, rings: Vec::new(), groups: Vec::new(), lost: 0 };
         for cpu in online_cpus() {
             tracer.add_cpu(cpu).map_err(|e| match e.raw_os_error() {
                 Some(libc::EPERM | libc::EACCES) => "tracing needs CAP_PERFMON".to_owned(),
@@ -180,29 +185,48 @@ impl Tracer {
         Ok(tracer)
     }
 
+    /// The ring is mapped now: a user without CAP_IPC_LOCK may lock little memory.
     fn add_cpu(&mut self, cpu: i32) -> io::Result<()> {
-        let owner = self.events.len();
-        let none = filter_text(&[])?;
-        for (i, f) in self.formats.iter().enumerate() {
-            let event = Event::open(f.id, cpu, WATERMARK_BYTES)?;
-            event.set_filter(&none)?;
-            if i == 0 {
-                self.rings.push((owner, Ring::map(&event, RING_PAGES)?));
-            } else {
-                event.into_ring_of(self.events[owner].as_fd())?;
-            }
-            self.events.push(event);
-        }
+        let id = self.formats.first().map_or(0, |f| f.id);
+        let owner = Event::open(id, cpu, WATERMARK_BYTES)?;
+        owner.set_filter(&filter_text(&[])?)?;
+        let ring = Ring::map(&owner, RING_PAGES)?;
+        self.rings.push((cpu, owner, ring));
         Ok(())
     }
 
+    fn is_watching(&self) -> bool {
+        !self.groups.is_empty()
+    }
+
+    /// Makes `devices` the disks that are watched. Those that are already go on without a gap.
     fn watch(&mut self, devices: &[u32]) -> io::Result<()> {
-        let filter = filter_text(devices)?;
-        for event in &self.events {
-            event.set_filter(&filter)?;
-            event.run(!devices.is_empty())?;
+        let known: Vec<u32> = self.groups.iter().flat_map(|g| g.0.clone()).collect();
+        let is_more = known.iter().all(|d| devices.contains(d));
+        if !is_more || self.groups.len() >= MAX_GROUPS {
+            self.groups.clear();
+            if devices.is_empty() {
+                return Ok(());
+            }
+            return self.add_group(devices.to_vec());
         }
-        self.is_watching = !devices.is_empty();
+        let new: Vec<u32> = devices.iter().copied().filter(|d| !known.contains(d)).collect();
+        if new.is_empty() { Ok(()) } else { self.add_group(new) }
+    }
+
+    fn add_group(&mut self, devices: Vec<u32>) -> io::Result<()> {
+        let filter = filter_text(&devices)?;
+        let mut events = Vec::new();
+        for (cpu, owner, _) in &self.rings {
+            for f in &self.formats {
+                let event = Event::open(f.id, *cpu, WATERMARK_BYTES)?;
+                event.set_filter(&filter)?;
+                event.into_ring_of(owner.as_fd())?;
+                event.run()?;
+                events.push(event);
+            }
+        }
+        self.groups.push((devices, events));
         Ok(())
     }
 
@@ -210,7 +234,7 @@ impl Tracer {
     fn drain(&mut self) -> Vec<BlockEvent> {
         let mut out = Vec::new();
         let (formats, lost) = (&self.formats, &mut self.lost);
-        for (_, ring) in &mut self.rings {
+        for (_, _, ring) in &mut self.rings {
             ring.drain(|record| match record {
                 Record::Lost(n) => *lost += n,
                 Record::Sample { pid, tid, time_ns, raw } => {
@@ -262,7 +286,7 @@ fn serve(socket: &OwnedFd, tracer: &mut Result<Tracer, String>) -> Result<(), He
     loop {
         let (hung_up, readable) = wait(socket, tracer.as_ref().ok()).map_err(failed_call("poll"))?;
         if let Ok(t) = tracer.as_mut().map_err(|_| ())
-            && t.is_watching
+            && t.is_watching()
             && !report(socket, t)?
         {
             return Ok(());
@@ -276,9 +300,9 @@ fn serve(socket: &OwnedFd, tracer: &mut Result<Tracer, String>) -> Result<(), He
 /// Until the server speaks, a ring fills, or it is time to look. (hung up, readable)
 fn wait(socket: &OwnedFd, tracer: Option<&Tracer>) -> rustix::io::Result<(bool, bool)> {
     let mut fds = vec![PollFd::new(socket, PollFlags::IN)];
-    let watching = tracer.filter(|t| t.is_watching);
+    let watching = tracer.filter(|t| t.is_watching());
     if let Some(t) = watching {
-        fds.extend(t.rings.iter().map(|(owner, _)| PollFd::new(&t.events[*owner], PollFlags::IN)));
+        fds.extend(t.rings.iter().map(|(_, owner, _)| PollFd::new(owner, PollFlags::IN)));
     }
     let interval = Timespec { tv_sec: 0, tv_nsec: INTERVAL_MS * 1_000_000 };
     match rustix::event::poll(&mut fds, watching.map(|_| &interval)) {

@@ -41,7 +41,6 @@ const FD_CLOEXEC: libc::c_ulong = 8;
 const SET_FILTER: u32 = 0x4008_2406;
 const SET_OUTPUT: u32 = 0x2405;
 const ENABLE: u32 = 0x2400;
-const DISABLE: u32 = 0x2401;
 
 /// Offsets in the control page (`struct perf_event_mmap_page`).
 const DATA_HEAD: usize = 1024;
@@ -84,16 +83,15 @@ impl Event {
         done(unsafe { libc::ioctl(self.0.as_raw_fd(), libc::Ioctl::from(SET_OUTPUT), other.as_raw_fd()) })
     }
 
-    /// Replaces the kernel-side filter.
+    /// Sets the kernel-side filter; once (the kernel says EEXIST to a second one).
     pub(super) fn set_filter(&self, filter: &CStr) -> io::Result<()> {
         // SAFETY: the kernel reads the string up to its NUL. JUSTIFICATION: rustix has no wrapper.
         done(unsafe { libc::ioctl(self.0.as_raw_fd(), libc::Ioctl::from(SET_FILTER), filter.as_ptr()) })
     }
 
-    pub(super) fn run(&self, on: bool) -> io::Result<()> {
-        let request = libc::Ioctl::from(if on { ENABLE } else { DISABLE });
-        // SAFETY: these requests take an integer flag. JUSTIFICATION: rustix has no wrapper.
-        done(unsafe { libc::ioctl(self.0.as_raw_fd(), request, 0) })
+    pub(super) fn run(&self) -> io::Result<()> {
+        // SAFETY: this request takes an integer flag. JUSTIFICATION: rustix has no wrapper.
+        done(unsafe { libc::ioctl(self.0.as_raw_fd(), libc::Ioctl::from(ENABLE), 0) })
     }
 }
 
