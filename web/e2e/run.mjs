@@ -1,5 +1,5 @@
 /// Drives the built page in headless Chromium against the mock server: what works is checked,
-/// accessibility too; pictures of every view are left in node_modules/.cache/spindle-shots.
+/// accessibility too; pictures of every view are left in e2e/.work/shots.
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
@@ -8,7 +8,7 @@ import { chromium } from "playwright-core";
 import { startMock } from "./mock/server.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const shots = join(here, "..", "node_modules", ".cache", "spindle-shots");
+const shots = join(here, ".work", "shots");
 mkdirSync(shots, { recursive: true });
 if (!existsSync(join(here, "..", "dist", "index.html"))) throw new Error("web/dist is missing: npm run build first");
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -64,7 +64,7 @@ function tools(page, mock) {
     page,
     mock,
     id,
-    shot: (name) => page.screenshot({ path: join(shots, `${name}.png`) }),
+    shot: (name, whole = false) => page.screenshot({ path: join(shots, `${name}.png`), fullPage: whole }),
     go: async (hash) => {
       await page.goto(`/#${hash}`);
     },
@@ -293,6 +293,28 @@ for (const [item, what] of [["hevc", "picture"], ["eac3", "sound"]]) {
   });
 }
 
+await test("muted and fast playing is not taken for a fault", {}, async (t) => {
+  await t.page.evaluate(() => localStorage.setItem("spindle.prefs", JSON.stringify({ muted: true })));
+  await t.page.reload();
+  await t.go("/watch/plain?t=3");
+  await t.plays(3);
+  await t.page.keyboard.press(">");
+  await t.plays(9);
+  check(t.calls("POST /items/plain/play").length === 1, "the stream is left alone");
+});
+
+await test("a session that the server ended goes on with a new one", {}, async (t) => {
+  await t.go("/watch/plain?t=6");
+  await t.plays(6.5);
+  await t.page.keyboard.press("k");
+  await t.page.waitForTimeout(300);
+  t.mock.sessions.get("s1").endedAt = Date.now();
+  await t.page.waitForTimeout(5600);
+  await t.page.keyboard.press("k");
+  await t.page.waitForFunction(() => document.querySelector("[data-testid=player]").dataset.session === "s2");
+  await t.plays(6.5);
+});
+
 await test("what cannot be played is told with the reason", {}, async (t) => {
   await t.go("/watch/gone");
   await t.page.getByText("the folder of this title cannot be reached").waitFor();
@@ -323,7 +345,7 @@ await test("the I/O view shows each disk while it plays and afterwards", { size:
   await t.id("history-entry").first().click();
   await t.page.locator(".u-over").waitFor();
   await t.page.waitForTimeout(600);
-  await t.shot("record");
+  await t.shot("record", true);
   await t.accessible();
 });
 

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const root = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "node_modules", ".cache", "spindle-mock");
+const root = join(dirname(fileURLToPath(import.meta.url)), "..", ".work", "media");
 
 const VIDEO = ["-f", "lavfi", "-i", "testsrc2=size=640x360:rate=24:duration=40"];
 const SOUND = ["-f", "lavfi", "-i", "sine=frequency=220:beep_factor=2:duration=40"];

@@ -166,7 +166,7 @@ export async function startMock({ port = 0, account = true } = {}) {
       res.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store" });
       res.write(": hello\n\n");
       streams.add(res);
-      req.on("close", () => streams.delete(res));
+      res.on("close", () => streams.delete(res));
       return;
     }
     if (route === "GET /libraries") return json(res, 200, { items: libs, total: libs.length });

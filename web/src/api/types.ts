@@ -427,7 +427,7 @@ export interface ScanReport {
 export interface ScanEvent {
   library: string;
   phase: string;
-  done: number;
+  done?: number;
   total?: number | null;
   file?: string | null;
   report?: ScanReport | null;

@@ -14,7 +14,7 @@ import { FileEngine } from "./file-engine";
 import { profileOf, type Capabilities, type Exclusions } from "./profile";
 import { ProgressReporter } from "./progress";
 import { Subtitles } from "./subtitles";
-import { Watchdog } from "./watchdog";
+import { Watchdog, type Expected } from "./watchdog";
 
 export interface PlayerEvents {
   /** The server answered `/play`: a new session, or the same item on other terms. */
@@ -216,10 +216,10 @@ export class Player {
           break;
         case "fall_back":
           if (this.#exclude(fault.code)) await this.#again(this.#choice);
-          else this.#giveUp(entry.text, fault.detail);
+          else this.#nothingLeft(fault);
           break;
         case "give_up":
-          this.#giveUp(entry.text, fault.detail);
+          this.#nothingLeft(fault);
       }
     } finally {
       this.#mending = false;
@@ -270,9 +270,15 @@ export class Player {
     };
   }
 
-  #expected(): { video: boolean; audio: boolean } {
+  #expected(): Expected {
     const { video, audio } = this.#streams();
-    return { video: video !== undefined, audio: audio !== undefined };
+    return { video: video !== undefined, audio: audio !== undefined, fps: video?.fps };
+  }
+
+  /** Half a stream is better than none: only what stands still for good is given up. */
+  #nothingLeft(fault: Fault): void {
+    const half = fault.code === "no_picture" || fault.code === "no_sound" || fault.code === "frozen";
+    if (!half) this.#giveUp(CATALOGUE[fault.code].text, fault.detail);
   }
 
   #giveUp(text: string, detail?: string): void {

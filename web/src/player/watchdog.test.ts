@@ -27,6 +27,7 @@ describe("watchdog", () => {
 
   it("finds a picture that stands still while time runs", () => {
     expect(judge(at(10), at(12, { frames: 240 }), both)).toBe("frozen");
+    expect(judge(at(10), at(12, { frames: 240 }), { ...both, fps: 0.2 })).toBeNull();
   });
 
   it("does not judge time that stands still, nor counters that are not there", () => {

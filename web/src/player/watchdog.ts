@@ -18,7 +18,12 @@ export interface Counters {
 export interface Expected {
   video: boolean;
   audio: boolean;
+  /** Pictures a second of the file; of a slide show none may come for seconds. */
+  fps?: number;
 }
+
+/** Slower than this, a picture that stands still proves nothing. */
+const SLOWEST_FPS = 4;
 
 /** What the counters say after a stretch of playing. Pure. */
 export function judge(before: Counters, after: Counters, expected: Expected): FaultCode | null {
@@ -29,7 +34,7 @@ export function judge(before: Counters, after: Counters, expected: Expected): Fa
     if (after.width === 0) return "no_picture";
     if (before.frames !== undefined && after.frames !== undefined) {
       if (after.frames === 0) return "no_picture";
-      if (after.frames <= before.frames) return "frozen";
+      if (after.frames <= before.frames && (expected.fps ?? 24) >= SLOWEST_FPS) return "frozen";
     }
   }
   if (expected.audio && after.audioBytes !== undefined && after.audioBytes === 0) return "no_sound";

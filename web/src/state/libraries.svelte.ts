@@ -3,9 +3,10 @@
 import { events } from "../api/events";
 import * as routes from "../api/routes";
 import type { Library, ScanEvent } from "../api/types";
+import { toasts } from "./toasts.svelte";
 
 /** Phases after which nothing more comes. */
-const ENDED = new Set(["done", "finished", "complete", "completed", "failed", "cancelled", "idle"]);
+const ENDED = new Set(["finished", "failed"]);
 
 class Libraries {
   list = $state.raw<Library[]>([]);
@@ -19,6 +20,8 @@ class Libraries {
   constructor() {
     events.on("scan", (event) => this.#scan(event));
     events.on("library", () => this.#changed());
+    // Some events were lost: what they said has to be fetched.
+    events.on("notice", () => this.#changed());
     events.on("connection", ({ up }) => {
       // What happened while the stream was down is not told again.
       if (up && this.loaded) this.#changed();
@@ -46,6 +49,9 @@ class Libraries {
     if (ended) delete rest[event.library];
     else rest[event.library] = event;
     this.scans = rest;
+    if (event.phase === "failed") {
+      toasts.say(`The scan of ${this.byId(event.library)?.name ?? "a library"} failed. ${event.reason ?? ""}`, "bad");
+    }
     this.#changed();
   }
 

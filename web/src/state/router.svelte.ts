@@ -5,8 +5,14 @@ import { parse, type Route } from "../lib/route";
 class Router {
   route = $state.raw<Route>(parse(location.hash));
 
+  /** Whether the page was walked in since it was opened: then "back" stays inside it. */
+  moved = false;
+
   constructor() {
-    addEventListener("hashchange", () => (this.route = parse(location.hash)));
+    addEventListener("hashchange", () => {
+      this.moved = true;
+      this.route = parse(location.hash);
+    });
   }
 
   go(href: string): void {
