@@ -21,7 +21,7 @@ as_root() {
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
 # candidate PACKAGE: whether apt could install it (an entry without a candidate is a name only).
-candidate() { apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [0-9]'; }
+candidate() { case $(apt-cache policy "$1" 2>/dev/null) in *'Candidate: '[0-9]*) ;; *) return 1 ;; esac; }
 
 apt_updated=0
 apt_install() {
