@@ -26,7 +26,6 @@ pub(crate) mod id {
     pub(crate) const DURATION: u32 = 0x4489;
     pub(crate) const TRACKS: u32 = 0x1654_ae6b;
     pub(crate) const TRACK_ENTRY: u32 = 0xae;
-    pub(crate) const TRACK_NUMBER: u32 = 0xd7;
     pub(crate) const CODEC_DELAY: u32 = 0x56aa;
     pub(crate) const TRACK_TIMESTAMP_SCALE: u32 = 0x23_314f;
     pub(crate) const VIDEO: u32 = 0xe0;
@@ -251,7 +250,7 @@ mod tests {
     #[test]
     fn sizes_that_lie_are_found() {
         let mut track = Vec::new();
-        put(&mut track, id::TRACK_NUMBER, &[1]);
+        put(&mut track, id::CUE_TRACK, &[1]);
         let mut tracks = Vec::new();
         put(&mut tracks, id::TRACK_ENTRY, &track);
         assert!(check(&tracks).is_ok());

@@ -461,11 +461,7 @@ fn audio(index: usize, kind: [u8; 4], body: &[u8]) -> Result<Stream, Fail> {
                     profile = Some(f.profile.to_owned());
                     "aac"
                 }
-                0x69 | 0x6b => "mp3",
-                0xa5 => "ac3",
-                0xa6 => "eac3",
-                0xa9 => "dts",
-                0xdd => "vorbis",
+                // Their records do not hold the channels, and the sample entry says two for all.
                 n => return incomplete(format!("what sound of type {n:#x} is")),
             }
         }
@@ -474,8 +470,7 @@ fn audio(index: usize, kind: [u8; 4], body: &[u8]) -> Result<Stream, Fail> {
             "ac3"
         }
         b"ec-3" => {
-            // Channels of dependent substreams are in a map that is easy to misread; the entry's
-            // own number is what muxers put there.
+            (channels, rate) = find(b"dec3").and_then(dec3).unwrap_or((channels, rate));
             "eac3"
         }
         b"Opus" => {
@@ -529,10 +524,30 @@ fn audio(index: usize, kind: [u8; 4], body: &[u8]) -> Result<Stream, Fail> {
 /// Channels and rate of an `AC3SpecificBox` (ETSI TS 102 366 annex F.4).
 fn dac3(body: &[u8]) -> Option<(u32, u32)> {
     let [a, b, ..] = *body else { return None };
-    let rate = [48_000, 44_100, 32_000].get(usize::from(a >> 6)).copied()?;
-    let mode = b >> 3 & 7;
-    let main = [2, 1, 2, 3, 3, 4, 4, 5][usize::from(mode)];
-    Some((main + u32::from(b >> 2 & 1), rate))
+    let rate = DOLBY_RATES.get(usize::from(a >> 6)).copied()?;
+    Some((DOLBY_CHANNELS[usize::from(b >> 3 & 7)] + u32::from(b >> 2 & 1), rate))
+}
+
+/// Sample rates by `fscod`, and channels by `acmod` (ETSI TS 102 366 section 4.4).
+const DOLBY_RATES: [u32; 3] = [48_000, 44_100, 32_000];
+const DOLBY_CHANNELS: [u32; 8] = [2, 1, 2, 3, 3, 4, 4, 5];
+
+/// Channels and rate of an `EC3SpecificBox` (annex F.6): the first independent substream and what its
+/// dependent ones add. The sample entry always says two.
+fn dec3(body: &[u8]) -> Option<(u32, u32)> {
+    let [_, _, a, b, c, rest @ ..] = body else { return None };
+    let rate = DOLBY_RATES.get(usize::from(a >> 6)).copied()?;
+    let mut channels = DOLBY_CHANNELS[usize::from(b >> 1 & 7)] + u32::from(b & 1);
+    if c >> 1 & 15 > 0 {
+        let places = u32::from(c & 1) << 8 | u32::from(*rest.first()?);
+        // Lc/Rc, Lrs/Rrs, Cs, Ts, Lsd/Rsd, Lw/Rw, Lvh/Rvh, Cvh, LFE2, from the lowest bit.
+        for (bit, adds) in [2, 2, 1, 1, 2, 2, 2, 1, 1].into_iter().enumerate() {
+            if places >> bit & 1 == 1 {
+                channels += adds;
+            }
+        }
+    }
+    Some((channels, rate))
 }
 
 fn subtitle(index: usize, kind: [u8; 4]) -> Stream {
@@ -751,5 +766,9 @@ mod tests {
         assert_eq!(dac3(&[0x10, 0x3c, 0]), Some((6, 48_000)));
         assert_eq!(dac3(&[0x50, 0x10, 0]), Some((2, 44_100)));
         assert_eq!(dac3(&[0xd0, 0x10, 0]), None);
+        // E-AC-3 5.1 by itself, and 7.1 by a dependent substream with the rear pair.
+        assert_eq!(dec3(&[0x06, 0x00, 0x20, 0x0f, 0x00]), Some((6, 48_000)));
+        assert_eq!(dec3(&[0x06, 0x00, 0x20, 0x0f, 0x02, 0x02]), Some((8, 48_000)));
+        assert_eq!(dec3(&[0x06, 0x00, 0x20, 0x0f, 0x02]), None);
     }
 }
