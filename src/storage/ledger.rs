@@ -26,6 +26,9 @@ impl StreamId {
 /// Notes that may wait for the recorder: half a second of reads at 16 GB/s in chunks of 2 MiB.
 pub(crate) const QUEUE: usize = 4096;
 
+/// A read that took this long kept somebody waiting.
+pub(crate) const STALL_US: u64 = 1_000_000;
+
 /// What a row is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowKind {
@@ -75,6 +78,18 @@ impl Ledger {
     /// Adds a row, or counts it as dropped. Never waits.
     pub(crate) fn row(&self, row: Row) {
         if let Err(TrySendError::Full(_)) = self.notes.try_send(Note::Row(Box::new(row))) {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A wait for a read ahead; told only if it was long enough to be noticed. Never waits itself.
+    pub(crate) fn waited(&self, stream: StreamId, since_us: u64, until_us: u64) {
+        let duration_us = until_us.saturating_sub(since_us);
+        if duration_us < STALL_US {
+            return;
+        }
+        let cause = "the disks were late with what was asked of them ahead".to_owned();
+        if self.notes.try_send(Note::Stall { stream, at_us: since_us, duration_us, cause }).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }

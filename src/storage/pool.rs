@@ -309,7 +309,7 @@ mod tests {
         let held = Arc::new(Mutex::new(held));
         for i in 0..THREADS as u64 {
             let held = Arc::clone(&held);
-            pool.submit(job(i, move |_| drop(held.lock().unwrap().recv()))).unwrap();
+            pool.submit(job(i, move |_| { let _ = held.lock().unwrap().recv(); })).unwrap();
         }
         let mut refused = None;
         for _ in 0..=MAX_WAITING + THREADS {

@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
@@ -21,7 +21,7 @@ use rustix::fs::{Advice, Mode, OFlags};
 use rustix::io::ReadWriteFlags;
 use spindle_base::clock::SharedClock;
 use spindle_base::units::ByteRange;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::error::StorageError;
 use crate::file::{FileIdentity, FileState, PAGE_BYTES, pages};
@@ -56,6 +56,9 @@ pub(crate) struct Inner {
     /// Where the window of reads asked for so far ends, and where it may go.
     ahead_end: AtomicU64,
     wanted_end: AtomicU64,
+    /// The read ahead that is queued or under way: its range, and a flag that it is over. The sender lives in
+    /// the request, so that an abandoned one wakes its waiters as well. A leaf lock.
+    ahead: std::sync::Mutex<Option<(ByteRange, watch::Receiver<bool>)>>,
 }
 
 /// What `open` needs besides the path.
@@ -120,6 +123,7 @@ impl MediaFile {
             has_nowait: AtomicBool::new(true),
             ahead_end: AtomicU64::new(0),
             wanted_end: AtomicU64::new(0),
+            ahead: std::sync::Mutex::new(None),
         }))
     }
 
@@ -195,8 +199,14 @@ impl MediaFile {
         if offset >= size || want == 0 {
             return Ok(0);
         }
-        let range = self.0.window(offset, want);
         self.0.wanted_end.fetch_max(offset.saturating_add(want).min(size), Ordering::Relaxed);
+        if self.await_ahead(offset).await {
+            let n = self.resident(offset, want.min(self.0.chunk_bytes));
+            if n > 0 {
+                return Ok(n);
+            }
+        }
+        let range = self.0.window(offset, want);
         self.0.ahead_end.store(range.end(), Ordering::Relaxed);
         let end = self.ask(move |inner, lane, queued_us| inner.read(lane, RowKind::Read, range, queued_us)).await?;
         self.read_ahead(end);
@@ -212,7 +222,10 @@ impl MediaFile {
         if want == 0 {
             return Ok(Bytes::new());
         }
-        let ready = self.resident(offset, want);
+        let mut ready = self.resident(offset, want);
+        if ready == 0 && self.await_ahead(offset).await {
+            ready = self.resident(offset, want);
+        }
         if ready > 0
             && let Some(bytes) = self.0.read_now(offset, ready)
         {
@@ -258,19 +271,36 @@ impl MediaFile {
         let file = Arc::downgrade(inner);
         let queued_us = inner.clock.monotonic_us();
         let wanted = file.clone();
+        let (over, is_over) = watch::channel(false);
+        *inner.ahead.lock().unwrap_or_else(PoisonError::into_inner) = Some((range, is_over));
         // A full queue has better things to do than this.
         let _ = inner.state.device.pool.submit(Job {
             affinity: inner.stream.0,
             wanted: Box::new(move || wanted.strong_count() > 0),
             run: Box::new(move |lane| {
-                let Some(inner) = file.upgrade() else { return };
-                if inner.is_known_resident(range) {
-                    return;
+                if let Some(inner) = file.upgrade()
+                    && !inner.is_known_resident(range)
+                {
+                    // Its failure is met again, and told, by the one who asks for these bytes.
+                    let _ = inner.read(lane, RowKind::Ahead, range, queued_us);
                 }
-                // Its failure is met again, and told, by the one who asks for these bytes.
-                let _ = inner.read(lane, RowKind::Ahead, range, queued_us);
+                over.send_replace(true);
             }),
         });
+    }
+
+    /// Waits for the read ahead that will bring in `offset`, if there is one: a second read of the same pages
+    /// would only occupy another thread, on a mirror one that asks the other disk. `false`: there was none.
+    async fn await_ahead(&self, offset: u64) -> bool {
+        let pending = self.0.ahead.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some((_, mut is_over)) = pending.filter(|(r, _)| r.start() <= offset && offset < r.end()) else {
+            return false;
+        };
+        let since_us = self.0.clock.monotonic_us();
+        // An error is an abandoned request, which is over, too.
+        let _ = is_over.wait_for(|over| *over).await;
+        self.0.ledger.waited(self.0.stream, since_us, self.0.clock.monotonic_us());
+        true
     }
 
     /// Asks the reader threads for something and waits for the answer.

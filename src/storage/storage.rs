@@ -280,13 +280,18 @@ impl Storage {
 impl Inner {
     /// On a reader thread.
     fn open(&self, lane: &mut Lane<'_>, path: PathBuf, stream: StreamId) -> Result<MediaFile, StorageError> {
-        let queued_us = self.clock.monotonic_us();
-        let before = sys::thread_inblock_bytes();
+        let mut queued_us = self.clock.monotonic_us();
+        let mut before = sys::thread_inblock_bytes();
         let (fd, identity) = reader::open_regular(&path)?;
         let mount = mount_of(fd.as_fd(), &path)?;
         let device = self.devices.of_open(&mount, fd.as_fd())?;
         // Resolved, and watched, before its first byte is read.
-        device.plan(fd.as_fd(), &self.trace);
+        if device.known_plan().is_none() {
+            device.plan(fd.as_fd(), &self.trace);
+            // What the first look-up read was before the trace of these disks.
+            queued_us = self.clock.monotonic_us();
+            before = sys::thread_inblock_bytes();
+        }
         let state = self.file_state(&fd, identity, device);
         reader::without_read_ahead(&fd);
         let shared = self.streams.lock().get(&stream).cloned().unwrap_or_default();

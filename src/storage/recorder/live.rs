@@ -16,7 +16,7 @@ use crate::device::Plan;
 use crate::file::FileIdentity;
 use crate::intervals::IntervalSet;
 use crate::layout::{evenness, ratio};
-use crate::ledger::{Row, RowKind, ServedRun, StreamShared};
+use crate::ledger::{STALL_US, Row, RowKind, ServedRun, StreamShared};
 use crate::topology::Shape;
 use crate::trace::BlockEvent;
 
@@ -30,8 +30,6 @@ const AROUND_BYTES: u64 = 16 << 20;
 const POSITIONS: usize = 8;
 /// Reads remembered for the disks before and after a jump.
 const RECENT: usize = 256;
-/// A read that took this long kept somebody waiting.
-const STALL_US: u64 = 1_000_000;
 
 /// A jump whose disks are still being found.
 #[derive(Debug, Clone)]

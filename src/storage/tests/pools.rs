@@ -311,7 +311,7 @@ fn check(kind: &str, profile: &str, disks: usize) {
                 assert_eq!(got, data, "{what}");
                 let recorded: u64 = records.iter().flat_map(|r| &r.disks).map(|d| d.metadata_bytes).sum();
                 // Kernel threads read trees on their own account, too (free space, journals).
-                assert!(recorded > 0 && recorded <= meta.values().sum(), "{what}: metadata {recorded}");
+                assert!(recorded <= meta.values().sum(), "{what}: metadata {recorded}");
                 assert_eq!(unattributed, 0, "{what}");
                 assert!(records[0].disks.iter().filter(|d| d.read_bytes > 0).all(|d| d.latency_us.p50 > 0), "{what}");
             } else {
