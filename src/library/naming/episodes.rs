@@ -1,6 +1,7 @@
 //! Episodes: which numbering in a name counts, the series' title before it, and what the folders
 //! above add.
 
+use super::bare::{Bare, bare, numberish};
 use super::dates;
 use super::extras;
 use super::folders::{self, Place};
@@ -52,105 +53,6 @@ struct Around<'a> {
     range: Option<(u32, u32)>,
 }
 
-/// A number without any mark, with its rank among others.
-struct Bare {
-    from: usize,
-    to: usize,
-    first: u32,
-    last: u32,
-    digits: usize,
-    dashed: bool,
-    rank: u8,
-}
-
-/// Digits of a token that may be an episode: also `09v2`, `13完`, `234 END`.
-fn numberish(name: &Name, token: usize) -> Option<(u32, usize)> {
-    let low = name.low(token);
-    let digits = low.bytes().take_while(u8::is_ascii_digit).count();
-    let rest = &low[digits..];
-    let version = rest.strip_prefix('v').is_some_and(|v| v.len() == 1 && v.bytes().all(|b| b.is_ascii_digit()));
-    let fits = (1..=5).contains(&digits) && (rest.is_empty() || version || matches!(rest, "完" | "end" | "fin"));
-    fits.then(|| low[..digits].parse().ok().map(|value| (value, digits)))?
-}
-
-fn ends_range(gap: &str) -> bool {
-    matches!(gap, "-" | "~" | " ~ " | ".&." | " & " | "～")
-}
-
-/// Best bare number among the tokens before the release words.
-fn bare(scan: &Scan, behind: usize) -> Option<Bare> {
-    let name = &scan.name;
-    let strong = scan.next_strong(scan.first).unwrap_or(scan.count());
-    let mut best: Option<Bare> = None;
-    let mut token = if scan.grouped { 0 } else { scan.first };
-    while token < scan.count() {
-        let at = token;
-        token += 1;
-        let Some((first, digits)) = numberish(name, at) else { continue };
-        let dashed = name.dashed(at);
-        let resolution = scan.words[at] != Word::Plain;
-        let year = dates::year(name, at).is_some();
-        let early = scan.byte(at) < behind && !name.tokens[at].boxed;
-        let part = scan.parts.iter().any(|part| (part.from..part.to).contains(&at));
-        if resolution || early || part || scan.in_day(at) || year && (!dashed || name.tokens[at].boxed) {
-            continue;
-        }
-        let mut to = at + 1;
-        let mut last = first;
-        // A fraction counts a special between two episodes.
-        if name.gap(to) == "." && name.number(to).is_some_and(|(_, digits)| digits == 1) && (name.gap(to + 1).len() > 1 || to + 1 == scan.count()) && dashed {
-            to += 1;
-        }
-        let zero = name.low(at).starts_with('0');
-        let dash_range = |to: usize| !dashed && zero && name.gap(to) == " - " && numberish(name, to).is_some() && (scan.boundary(to + 1) || name.gap(to + 1).contains(['[', '(']));
-        while let Some((value, len)) = numberish(name, to)
-            && (ends_range(name.gap(to)) || dash_range(to))
-            && value > last
-            && len <= 4
-            && (at > 0 || dashed || len > 1)
-        {
-            last = value;
-            to += 1;
-        }
-        let ended = to >= scan.count() || scan.strong(to) || name.gap(to).contains(['[', '(', ']']) || matches!(scan.words[to], Word::Language | Word::Weak | Word::Tag);
-        let group = name.group_of(at);
-        let lone = group.is_some() && name.tokens.get(to).is_none_or(|next| next.group != name.tokens[at].group) && (at == 0 || name.tokens[at - 1].group != name.tokens[at].group);
-        let rank = match group {
-            Some(group) if group.open == '[' && (lone || name.low(to) == "end") && at > 0 => 60,
-            Some(group) if group.open == '(' && lone && last > first => 55,
-            Some(_) if lone && at > scan.first => 10,
-            Some(_) => continue,
-            None if at > strong => if to == scan.count() && digits == 3 { 5 } else { continue },
-            None if dashed && (ended || name.dashed(to)) => 70,
-            None if at == scan.first && name.dashed(to) => 50,
-            None if at == scan.first && to == scan.count() => 50,
-            None if dashed => 45,
-            None if ended && at > scan.first => 40,
-            None if at == scan.first && digits <= 3 => 20,
-            None if at == scan.first && digits == 4 && !year => 20,
-            None if digits == 3 || digits == 4 && zero || digits == 2 && name.low(at).starts_with('0') || last > first => 25,
-            None => continue,
-        };
-        // Two numbers of one season side by side are two episodes.
-        if let Some(found) = &mut best
-            && found.to == at
-            && found.digits == 3
-            && digits == 3
-            && first == found.first + 1
-        {
-            (found.last, found.to) = (first, to);
-            token = to;
-            continue;
-        }
-        let better = best.as_ref().is_none_or(|found| rank > found.rank || rank == found.rank && rank < 45);
-        if better {
-            best = Some(Bare { from: at, to, first, last, digits, dashed, rank });
-        }
-        token = to;
-    }
-    best
-}
-
 fn is_anime(scan: &Scan) -> bool {
     scan.grouped
         || (0..scan.count()).any(|token| {
@@ -167,6 +69,7 @@ fn special(scan: &Scan) -> Option<(usize, bool)> {
             "ncop" | "nced" => Some((token, true)),
             "ova" | "oad" | "ovd" | "oav" if scan.name.upper(token) => Some((token, true)),
             "ona" if scan.name.upper(token) => Some((token, false)),
+            "special" | "sp" if scan.name.number(token + 1).is_some() && scan.name.upper(token) | (low.len() > 2) => Some((token, true)),
             "special" if scan.name.dashed(token) && scan.name.gap(token + 1).contains('[') => Some((token, true)),
             _ => None,
         }
@@ -277,14 +180,16 @@ fn number(scan: &Scan, found: &Bare, around: &Around<'_>, reading: &mut Reading)
     let listed = around.range.is_some_and(|(first, last)| (first..=last).contains(&found.first));
     let counted = listed || reading.anime || version || found.dashed || found.rank == 60 || series_folder;
     let split = match found.digits {
-        3 => !zero && !counted && found.first % 100 > 0 && found.last / 100 == found.first / 100 && found.last - found.first < 3,
-        4 => found.last == found.first && found.first % 100 > 0 && (zero || !counted),
+        3 => !zero && !counted && !found.first.is_multiple_of(100) && found.last / 100 == found.first / 100 && found.last - found.first < 3,
+        4 => found.last == found.first && !found.first.is_multiple_of(100) && (zero || !counted),
         5 => !counted && found.first % 100 == found.first / 100 % 100 + 1,
         _ => false,
     };
     match own.or(around.season) {
         Some(season) => {
-            if split && first / 100 == season {
+            // In the folder of its season a number of three digits says the season again.
+            let again = found.digits == 3 && !zero && !reading.anime && first % 100 > 0 && last / 100 == season;
+            if (split || again) && first / 100 == season {
                 (first, last) = (first % 100, last % 100);
             }
         }
@@ -388,7 +293,9 @@ fn divide(scan: &Scan, hits: &mut [(usize, usize)], reading: &mut Reading) {
         end = scan.back_over_weak(end, scan.first);
     }
     if let Some((token, value)) = year {
-        identity.year = Some(value);
+        if token > scan.first || name.alone_in_group(token) {
+            identity.year = Some(value);
+        }
         if token > scan.first && token <= end {
             end = token;
             while end > scan.first + 1 && scan.words[end - 1] == Word::Tag && name.upper(end - 1) {
@@ -477,6 +384,9 @@ fn episode_title(scan: &Scan, from: usize) -> (Option<String>, Option<u32>) {
         .unwrap_or(scan.count());
     let mut end = stop;
     if stop == scan.count() {
+        if end > first && scan.words[first..end].iter().all(|word| *word != Word::Plain) {
+            return (None, None);
+        }
         // At the end of the name a language alone is a remark.
         while end > first + 1 && scan.words[end - 1] == Word::Language {
             end -= 1;
@@ -572,6 +482,9 @@ pub(super) fn identify(place: &Place<'_>) -> Identity {
     settle_title(&mut identity, reading.title_behind, reading.sure, &above);
     for folder in &above {
         if folder.title.as_deref().map(tokens::key) == identity.title.as_deref().map(tokens::key) {
+            if let Some(title) = &folder.title {
+                titles::prefer_written(&mut identity.title, title);
+            }
             identity.year = identity.year.or(folder.year);
             identity.provider_id = identity.provider_id.take().or(folder.provider_id.clone());
             identity.country = identity.country.take().or(folder.country.clone());
@@ -629,7 +542,8 @@ fn settle_title(identity: &mut Identity, behind: bool, sure: Sure, above: &[Iden
             identity.title = series.title.clone();
             identity.year = identity.year.or(series.year);
         }
-        None if sure == Sure::Full || sure == Sure::Marked => {}
+        // With no folder the first of two is the series.
+        None if (sure == Sure::Full || sure == Sure::Marked) && tail.is_none() => {}
         None => {
             identity.title = Some(head);
             identity.ep_title = tail;

@@ -79,8 +79,8 @@ pub(super) fn stereo(name: &Name) -> Option<&'static str> {
             "ftab" => "ftab",
             "hou" => "htab",
             "sbs3d" => "sbs3d",
-            "half" if name.low(token + 1) == "sbs" => "hsbs",
-            "half" if matches!(name.low(token + 1), "ou" | "tab") => "htab",
+            "half" | "h" if name.low(token + 1) == "sbs" => "hsbs",
+            "half" | "h" if matches!(name.low(token + 1), "ou" | "tab") => "htab",
             // Short words that mean other things too: beside `3d`, in brackets or last.
             low @ ("sbs" | "tab" | "ou" | "mvc") if three || token + 1 == count && low != "ou" || name.alone_in_group(token) => match low {
                 "sbs" => "sbs",

@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+mod bare;
 mod dates;
 mod editions;
 mod episodes;

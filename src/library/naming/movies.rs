@@ -3,6 +3,7 @@
 use super::extras;
 use super::folders::{self, Place};
 use super::numbering;
+use super::parts;
 use super::scan::{self, Scan};
 use super::titles;
 use super::tokens::{self, Name};
@@ -23,10 +24,10 @@ fn read(stem: &str) -> Identity {
     }
     let year = scan.year(scan.first);
     identity.year = year.map(|(_, year)| year);
-    // `(1995) Movie Name`
+    // `(1995) Movie Name`, `2010 - Movie Name`
     if let Some((token, _)) = year
         && token == scan.first
-        && scan.name.alone_in_group(token)
+        && (scan.name.alone_in_group(token) || scan.name.dashed(token + 1))
         && token + 1 < scan.count()
     {
         (scan.first, scan.from) = (token + 1, scan.name.tokens[token].end);
@@ -175,6 +176,10 @@ pub(super) fn identify(place: &Place<'_>) -> Identity {
         identity.title = None;
     }
     for folder in &place.folders {
+        if let Some(disc) = parts::disc_folder(folder) {
+            identity.part = identity.part.or(Some(disc));
+            continue;
+        }
         if folders::says_nothing(folder) || extras::folder(folder).is_some() {
             continue;
         }
@@ -186,7 +191,10 @@ pub(super) fn identify(place: &Place<'_>) -> Identity {
                 identity.title = Some(title);
                 identity.year = identity.year.or(above.year);
             }
-            Some(own) if own == key => identity.year = identity.year.or(above.year),
+            Some(own) if own == key => {
+                identity.year = identity.year.or(above.year);
+                titles::prefer_written(&mut identity.title, &title);
+            }
             // A longer name in a folder of its own with the year: the folder is the tidier one.
             Some(own) if identity.year.is_none() && above.year.is_some() && own.contains(&key) && key.len() > 3 => {
                 identity.title = Some(title);

@@ -188,7 +188,9 @@ fn with_season(name: &Name, atom: usize) -> Option<Numbering> {
     }
     let word = name.word(atom);
     let mut start = start_of(name, atom);
-    let long = is_season_word(word);
+    // `Series 2 Episode 5`, as British series are counted; alone it may be a title's word.
+    let british = word == "series" && matches!(name.word(atom + 2), "episode" | "ep") && name.value(atom + 3).is_some();
+    let long = is_season_word(word) || british;
     let season = match word {
         "s" if !name.glued(atom) => number_after(name, atom + 1, 4, 1)?,
         "se" if !name.glued(atom) => number_after(name, atom + 1, 4, 1)?,
@@ -237,6 +239,10 @@ fn cross(name: &Name, atom: usize) -> Option<Numbering> {
 
 /// First season and episode together. `S` forms win over `x` forms.
 pub(super) fn season_and_episode(name: &Name) -> Option<Numbering> {
+    // Most folders have no number at all.
+    if !name.atoms.iter().any(|atom| atom.number.is_some()) {
+        return None;
+    }
     let atoms = 0..name.atoms.len();
     atoms.clone().find_map(|atom| with_season(name, atom)).or_else(|| atoms.clone().find_map(|atom| cross(name, atom)))
 }
@@ -315,6 +321,7 @@ pub(super) fn episode(name: &Name) -> Option<Numbering> {
     (0..name.atoms.len()).find_map(|atom| episode_at(name, atom))
 }
 
+/// A season alone; the first of several.
 fn only_season(start: usize, end: usize, season: u32) -> Option<Numbering> {
     Some(Numbering { start, end, season: Some(season), episodes: None })
 }
@@ -344,7 +351,11 @@ fn season_at(name: &Name, atom: usize) -> Option<Numbering> {
         let rest = name.word(atom + 2);
         let extras = usize::from(name.glued(atom + 2) && rest == "extras");
         let whole = !name.glued(atom + 2) || rest == "d" && name.glued(atom + 3) || matches!(rest, "extras" | "complete");
-        return whole.then(|| only_season(start, end_of(name, atom + 1 + extras), value))?;
+        // `S01-S03`, `S01-05`
+        let lettered = usize::from(name.word(atom + 2) == "s");
+        let several = name.atom_gap(atom + 2) == "-" && name.value(atom + 2 + lettered).is_some_and(|(last, digits)| last > value && digits <= 2);
+        let more = if several && !letters_follow(name, atom + 3 + lettered) { 1 + lettered } else { extras };
+        return whole.then(|| only_season(start, end_of(name, atom + 1 + more), value))?;
     }
     if is_season_word(word) && !name.glued(atom) {
         let after = number_after(name, atom + 1, 4, 2).filter(|_| !letters_follow(name, atom + 2) || name.word(atom + 2) == "of");

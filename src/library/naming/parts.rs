@@ -26,6 +26,14 @@ pub(super) fn at(name: &Name, token: usize) -> Option<Part> {
     {
         return Some(Part { from: token, to: token + 1, number: number.parse().ok().filter(|n| *n < 100)?, carrier: true });
     }
+    // 1of2
+    if let Some((number, total)) = low.split_once("of")
+        && let (Ok(number), Ok(total)) = (number.parse::<u32>(), total.parse::<u32>())
+        && (1..=total).contains(&number)
+        && (2..10).contains(&total)
+    {
+        return Some(Part { from: token, to: token + 1, number, carrier: true });
+    }
     let carrier = matches!(word, "cd" | "disc" | "disk" | "dvd");
     if !carrier && !matches!(word, "part" | "pt" | "parte" | "partie" | "teil" | "vol" | "volume") {
         return None;

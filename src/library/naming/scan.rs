@@ -172,7 +172,7 @@ impl Scan {
                 3
             } else if token > from && token <= strong {
                 2
-            } else if token > strong && best.is_none() {
+            } else if best.is_none() && (token > strong || token == from && token + 1 < self.count() && self.name.dashed(token + 1)) {
                 1
             } else {
                 continue;

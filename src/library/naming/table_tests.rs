@@ -118,9 +118,10 @@ fn the_table_of_names_is_read_as_well_as_before() {
     assert!(all >= FLOOR_ALL && core >= FLOOR_CORE && others >= FLOOR_OTHERS, "{figures}");
 }
 
-const FLOOR_ALL: f64 = 0.96;
-const FLOOR_CORE: f64 = 0.965;
-const FLOOR_OTHERS: f64 = 0.965;
+/// What was reached; raise these with the reading, never lower them.
+const FLOOR_ALL: f64 = 0.9704;
+const FLOOR_CORE: f64 = 0.9718;
+const FLOOR_OTHERS: f64 = 0.9743;
 
 #[test]
 fn side_files_say_whose_they_are() {

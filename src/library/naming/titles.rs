@@ -127,6 +127,14 @@ fn is_han_or_kana(c: char) -> bool {
     matches!(u32::from(c), 0x3040..=0x30ff | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xf900..=0xfaff)
 }
 
+/// Takes the spelling with capitals of two that are one title: scene files are written small.
+pub(super) fn prefer_written(own: &mut Option<String>, other: &str) {
+    let small = own.as_deref().is_some_and(|own| !own.contains(char::is_uppercase));
+    if small && other.contains(char::is_uppercase) {
+        *own = Some(other.to_owned());
+    }
+}
+
 /// Whether a text has Chinese or Japanese signs.
 pub(super) fn has_han(text: &str) -> bool {
     text.chars().any(is_han_or_kana)

@@ -25,14 +25,14 @@ const STRONG: &[&str] = &[
     "4khdr", "aac", "ac3", "ac3d", "ahdtv", "amazonhd", "amzn", "atvp", "av1", "avc", "avchd", "bd25", "bd50", "bdfull", "bdiso", "bdmux", "bdremux",
     "bdrip", "bluray", "bluraymux", "blurayrip", "brmux", "brrip", "brripmux", "camrip", "cdrip", "ddp", "ddpa", "ddpatmos", "divx", "dlmux",
     "dmrip", "dolby", "dovi", "dsnp", "dsr", "dsrip", "dthrip", "dts", "dtshd", "dtshdma", "dtsma", "dtsx", "dualaudio", "dvb", "dvbrip", "dvd5",
-    "dvd9", "dvddivx", "dvdfull", "dvdivx", "dvdr", "dvdremux", "dvdrip", "dvdscr", "dvdscreener", "dxva", "eac3", "fhd", "flac", "fullhd", "hcrip",
-    "hdc", "hdcam", "hddvd", "hddvdrip", "hditunes", "hdlight", "hdr10", "hdr10p", "hdr10plus", "hdrip", "hdtc", "hdtcrip", "hdts", "hdtv",
-    "hdtvmux", "hdtvrip", "hdtvx264", "hdweb", "hevc", "hi10", "hi10p", "hmax", "hqrip", "hsbs", "hulurip", "itunes", "itunesh264", "itunesh265",
-    "ituneshd", "itunesuhd", "kbps", "laserdisc", "ldrip", "ldtv", "lpcm", "mbps", "mhd", "microhd", "mpeg2", "mpeg4", "mpegts", "mpg2",
-    "multiaudio", "mvcd", "netflixhd", "netflixuhd", "netflixuhdrip", "nfrip", "nvenc", "pdtv", "pdvd", "ppv", "ppvrip", "predvd", "predvdrip",
-    "qhd", "remux", "satrip", "sdtv", "stv", "svcd", "telecine", "telesync", "truehd", "tvrip", "uhd", "uhdbd", "uhdrip", "uhdtv", "ultrahd", "vc1",
-    "vcd", "vhsrip", "vodrip", "vp6", "vp8", "vp9", "webcap", "webdl", "webdlrip", "webhd", "webmux", "webrip", "webscreener", "webuhd", "webx264",
-    "workprint", "xavc", "xvid",
+    "dvd9", "dvddivx", "dvdfull", "dvdivx", "dvdr", "dvdremux", "dvdrip", "dvdscr", "dvdscreener", "dxva", "eac3", "fhd", "flac", "fsbs", "ftab",
+    "fullhd", "hcrip", "hdc", "hdcam", "hddvd", "hddvdrip", "hditunes", "hdlight", "hdr10", "hdr10p", "hdr10plus", "hdrip", "hdtc", "hdtcrip",
+    "hdts", "hdtv", "hdtvmux", "hdtvrip", "hdtvx264", "hdweb", "hevc", "hi10", "hi10p", "hmax", "hou", "hqrip", "hsbs", "htab", "hulurip", "itunes",
+    "itunesh264", "itunesh265", "ituneshd", "itunesuhd", "kbps", "laserdisc", "ldrip", "ldtv", "lpcm", "mbps", "mhd", "microhd", "mpeg2", "mpeg4",
+    "mpegts", "mpg2", "multiaudio", "mvcd", "netflixhd", "netflixuhd", "netflixuhdrip", "nfrip", "nvenc", "pdtv", "pdvd", "ppv", "ppvrip", "predvd",
+    "predvdrip", "qhd", "remux", "satrip", "sdtv", "stv", "svcd", "telecine", "telesync", "truehd", "tvrip", "uhd", "uhdbd", "uhdrip", "uhdtv",
+    "ultrahd", "vc1", "vcd", "vhsrip", "vodrip", "vp6", "vp8", "vp9", "webcap", "webdl", "webdlrip", "webhd", "webmux", "webrip", "webscreener",
+    "webuhd", "webx264", "workprint", "xavc", "xvid",
 ];
 
 /// Sorted, folded.
@@ -111,7 +111,7 @@ pub(super) fn split_extension(name: &str) -> (&str, String) {
     if let Some((stem, ext)) = name.rsplit_once('.') {
         let low = ext.to_ascii_lowercase();
         let numbered = low.len() == 3 && low.starts_with('r') && low[1..].bytes().all(|b| b.is_ascii_digit());
-        if !stem.is_empty() && (EXTENSIONS.contains(&low.as_str()) || numbered) {
+        if !stem.is_empty() && (listed(EXTENSIONS, &low) || numbered) {
             return (stem, low);
         }
         // A disc stub says its medium before the word: `film.bluray.disc`.
@@ -189,7 +189,7 @@ fn strong_run(name: &Name, token: usize) -> usize {
         && match name.low(token) {
             "web" => matches!(next, "dl" | "rip" | "dlrip" | "cap") || next.ends_with("264") || next.ends_with("265"),
             "blu" => next.starts_with("ray"),
-            "h" | "x" => matches!(next, "264" | "265" | "262" | "263" | "266"),
+            "h" | "x" if matches!(next, "264" | "265" | "262" | "263" | "266") => true,
             "dvd" => matches!(next, "rip" | "r" | "scr" | "screener"),
             "hd" => matches!(next, "tv" | "dvd" | "rip" | "cam" | "ts"),
             "bd" | "br" | "tv" | "vhs" | "cam" | "dvb" | "sat" | "dth" => next == "rip",
@@ -197,7 +197,7 @@ fn strong_run(name: &Name, token: usize) -> usize {
             "mpeg" => matches!(next, "2" | "4"),
             "vc" => next == "1",
             "dd" | "ddp" => matches!(next, "5" | "2" | "7" | "1"),
-            "half" => matches!(next, "sbs" | "ou" | "tab"),
+            "half" | "h" if matches!(next, "sbs" | "ou" | "tab") => true,
             "vr" => matches!(next, "180" | "360"),
             "10" | "8" | "12" => matches!(next, "bit" | "bits"),
             "open" => next == "matte",
