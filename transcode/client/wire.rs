@@ -115,7 +115,11 @@ impl Receiver {
             let need = match self.buffer.first_chunk::<4>() {
                 None => 4 - self.buffer.len(),
                 Some(head) => {
-                    (4 + u32::from_le_bytes(*head) as usize).saturating_sub(self.buffer.len())
+                    let len = u32::from_le_bytes(*head) as usize;
+                    if len > MAX_FRAME_BYTES {
+                        return Err(io::Error::other("frame is over the limit"));
+                    }
+                    (4 + len).saturating_sub(self.buffer.len())
                 }
             };
             if need == 0 {

@@ -1,1 +1,103 @@
-fn main() {}
+//! `spindle-transcode`: the worker that links FFmpeg. Started by the server with a socket as its
+//! standard input; it locks itself in, says hello and serves one job (the prober: many).
+
+#[expect(unsafe_code, reason = "FFmpeg is a C library; all calls into it stand in this file")]
+mod ff;
+mod jobs;
+mod probe;
+mod sandbox;
+mod segment;
+mod sound;
+mod source;
+mod subtitle;
+mod talk;
+mod picture;
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::process::ExitCode;
+
+use spindle_transcode::protocol::{FailKind, Reply, Request, VERSION};
+
+use crate::ff::{Fail, Input};
+use crate::source::Source;
+use crate::talk::Talk;
+
+fn main() -> ExitCode {
+    let parent = std::env::args().find_map(|a| a.strip_prefix("--parent=").and_then(|p| p.parse().ok()));
+    let Some(parent) = parent else {
+        return refuse("this program is started by spindle, not by hand");
+    };
+    if let Err(why) = sandbox::follow_parent(parent) {
+        return refuse(&why);
+    }
+    let socket = match take_socket() {
+        Ok(socket) => socket,
+        Err(e) => return refuse(&format!("standard input is not spindle's socket: {e}")),
+    };
+    ff::quiet();
+    // Before any thread and before any input: what follows holds for everything.
+    let sandbox = sandbox::enter();
+    let talk = match Talk::start(socket) {
+        Ok(talk) => talk,
+        Err(e) => return refuse(&format!("unable to start a thread: {e}")),
+    };
+    talk.send(&Reply::Hello { version: VERSION, sandbox, ffmpeg: ff::version() });
+    serve(&talk);
+    ExitCode::SUCCESS
+}
+
+#[expect(clippy::print_stderr, reason = "standard error is the worker's log")]
+fn refuse(why: &str) -> ExitCode {
+    eprintln!("warning: {why}");
+    ExitCode::from(2)
+}
+
+/// Moves the socket away from standard input, where a library might look for a terminal.
+fn take_socket() -> std::io::Result<OwnedFd> {
+    let stdin = std::io::stdin();
+    rustix::net::sockopt::socket_type(stdin.as_fd())?;
+    let socket = rustix::io::fcntl_dupfd_cloexec(stdin.as_fd(), 3)?;
+    let nothing = std::fs::File::open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    Ok(socket)
+}
+
+fn serve(talk: &Talk) {
+    loop {
+        let (request, fds) = talk.next();
+        let mut fds = fds.into_iter();
+        let mut fd = || fds.next().ok_or_else(|| Fail::fault("a descriptor is missing"));
+        let result = match request {
+            Request::Probe { id, name } => {
+                let reply = match fd().and_then(|fd| probe::describe(fd, &name)) {
+                    Ok(info) => Reply::Probed { id, info: Box::new(info) },
+                    Err(fail) => Reply::ProbeFailed { id, kind: fail.kind, reason: fail.reason },
+                };
+                talk.send(&reply);
+                continue;
+            }
+            Request::Open { plan } => fd().and_then(|fd| segment::run(talk, open(fd, false)?, &plan)),
+            Request::Keyframes => fd().and_then(|fd| jobs::keyframes(talk, open(fd, true)?)),
+            Request::Vtt { stream } => fd().and_then(|input| {
+                let output = fd()?;
+                subtitle::vtt(talk, open(input, true)?, stream as usize, output)
+            }),
+            Request::Picture { what, max_width } => fd().and_then(|input| {
+                let output = fd()?;
+                jobs::picture(talk, open(input, true)?, what, max_width, output)
+            }),
+            Request::Init | Request::Grant { .. } | Request::Seek { .. } => Err(Fail {
+                kind: FailKind::BadRequest,
+                reason: "no file is open".to_owned(),
+            }),
+        };
+        if let Err(fail) = result {
+            talk.fail(fail);
+        }
+    }
+}
+
+fn open(fd: OwnedFd, thorough: bool) -> ff::Result<Input> {
+    let source = Source::new(fd).map_err(|e| Fail::unreadable(format!("the file cannot be read: {e}")))?;
+    Input::open(source, "", thorough)
+}

@@ -1,0 +1,391 @@
+//! The crate with the real worker: samples made by the `ffmpeg` program, results checked by
+//! `ffprobe` and `ffmpeg`. Needs the worker built: `cargo build -p spindle-transcode-worker`, or
+//! its path in `SPINDLE_TRANSCODE`.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use spindle_base::clock::SystemClock;
+use spindle_base::error::ErrorKind;
+use spindle_base::shutdown::Shutdown;
+use spindle_transcode::{
+    AudioPlan, Boundaries, Config, FileKey, Input, Picture, Plan, Rendition, RenditionKey, Transcoder, VideoPlan,
+    WorkerRead,
+};
+use tokio_util::sync::CancellationToken;
+
+fn worker_program() -> PathBuf {
+    if let Ok(path) = std::env::var("SPINDLE_TRANSCODE") {
+        return path.into();
+    }
+    // target/<profile>/deps/<test> -> target/<profile>/spindle-transcode
+    let here = std::env::current_exe().unwrap();
+    let path = here.parent().unwrap().parent().unwrap().join("spindle-transcode");
+    assert!(path.exists(), "build the worker first: cargo build -p spindle-transcode-worker");
+    path
+}
+
+struct Lab {
+    dir: tempfile::TempDir,
+    transcoder: Transcoder,
+    shutdown: Shutdown,
+}
+
+impl Lab {
+    fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    fn with(change: impl FnOnce(&mut Config)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = Config {
+            worker_program: worker_program(),
+            cache_dir: dir.path().join("cache"),
+            cache_bytes: 256 << 20,
+            max_workers: 4,
+            run_ahead: 3,
+        };
+        change(&mut config);
+        let shutdown = Shutdown::new();
+        let transcoder = Transcoder::start(config, Arc::new(SystemClock), shutdown.clone()).unwrap();
+        Self { dir, transcoder, shutdown }
+    }
+
+    /// Runs ffmpeg with arguments split at spaces; the result is a file of this name.
+    fn make(&self, name: &str, arguments: &str) -> PathBuf {
+        let out = self.dir.path().join(name);
+        ffmpeg(&format!("-v error -y {arguments}"), &[&out]);
+        out
+    }
+
+    fn open(&self, path: &Path, plan: Plan) -> (Rendition, Arc<Film>) {
+        let film = Arc::new(Film { path: path.to_owned(), pids: Mutex::default(), rows: Mutex::default() });
+        let input: Arc<dyn Input> = Arc::clone(&film) as Arc<dyn Input>;
+        (self.transcoder.rendition(RenditionKey::new(file_key(path), &plan), plan, input), film)
+    }
+
+    async fn close(self) {
+        assert!(self.shutdown.close(Duration::from_secs(5)).await);
+    }
+}
+
+struct Film {
+    path: PathBuf,
+    pids: Mutex<Vec<u32>>,
+    rows: Mutex<Vec<WorkerRead>>,
+}
+
+impl Input for Film {
+    fn open(&self) -> io::Result<OwnedFd> {
+        File::open(&self.path).map(OwnedFd::from)
+    }
+    fn worker_started(&self, pid: u32) {
+        self.pids.lock().unwrap().push(pid);
+    }
+    fn reads(&self, rows: Vec<WorkerRead>) {
+        self.rows.lock().unwrap().extend(rows);
+    }
+}
+
+fn file_key(path: &Path) -> FileKey {
+    use std::os::unix::fs::MetadataExt as _;
+    let m = std::fs::metadata(path).unwrap();
+    FileKey { dev: m.dev(), ino: m.ino(), size_bytes: m.len(), modified_us: m.mtime(), changed_us: m.ctime() }
+}
+
+fn fd(path: &Path) -> OwnedFd {
+    File::open(path).unwrap().into()
+}
+
+fn ffmpeg(arguments: &str, paths: &[&Path]) -> String {
+    let out = Command::new("ffmpeg").arg("-nostdin").args(arguments.split(' ').filter(|a| !a.is_empty())).args(paths).output().unwrap();
+    let log = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.status.success(), "ffmpeg {arguments}: {log}");
+    log
+}
+
+/// (pts, dts, flags) of the packets of a stream, as ffprobe sees them.
+fn packets(path: &Path, stream: &str) -> Vec<(f64, f64, bool)> {
+    let out = Command::new("ffprobe")
+        .args(["-v", "error", "-select_streams", stream, "-show_entries", "packet=pts_time,dts_time,flags", "-of", "csv=p=0"])
+        .arg(path)
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&out.stdout)
+        .lines()
+        .filter_map(|line| {
+            let mut f = line.split(',');
+            Some((f.next()?.parse().ok()?, f.next()?.parse().ok()?, f.next()?.starts_with('K')))
+        })
+        .collect()
+}
+
+/// Errors that decoding gives.
+fn decode(path: &Path) -> String {
+    ffmpeg("-v error -xerror -i", &[path, Path::new("-f"), Path::new("null"), Path::new("-")])
+}
+
+async fn save(lab: &Lab, rendition: &Rendition, name: &str, segments: &[usize]) -> PathBuf {
+    let mut bytes = rendition.init().await.unwrap().read().unwrap().to_vec();
+    for n in segments {
+        bytes.extend_from_slice(&rendition.segment(*n).await.unwrap().read().unwrap());
+    }
+    let path = lab.dir.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn plan(video: Option<VideoPlan>, audio: Option<AudioPlan>, boundaries: &[i64]) -> Plan {
+    Plan { video, audio, boundaries: Boundaries(boundaries.to_vec()), start_us: None }
+}
+
+fn copy() -> (Option<VideoPlan>, Option<AudioPlan>) {
+    (Some(VideoPlan::Copy { stream: 0 }), Some(AudioPlan::Copy { stream: 1 }))
+}
+
+fn encode() -> (Option<VideoPlan>, Option<AudioPlan>) {
+    (
+        Some(VideoPlan::Encode {
+            stream: 0, codec: "h264".to_owned(), max_width: Some(320), max_height: None, max_bitrate_bps: Some(800_000),
+            fps_cap: None, burn_subtitle: None, tone_map: false,
+        }),
+        Some(AudioPlan::Encode { stream: 1, codec: "aac".to_owned(), channels: 2, bitrate_bps: Some(128_000), sample_rate: None }),
+    )
+}
+
+const FILM: &str = "-f lavfi -i testsrc2=s=640x360:r=25:d=12 -f lavfi -i sine=f=440:r=48000:d=12 \
+-c:v libx264 -preset ultrafast -bf 2 -b_strategy 0 -g 50 -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p -c:a aac -ac 2 -shortest";
+const TWO_SECONDS: [i64; 7] = [0, 2_000_000, 4_000_000, 6_000_000, 8_000_000, 10_000_000, 12_000_000];
+
+/// What holds for every segment, copied or encoded.
+async fn check_whole(lab: &Lab, rendition: &Rendition, boundaries: &[i64]) {
+    let all: Vec<usize> = (0..boundaries.len() - 1).collect();
+    for n in &all {
+        let path = save(lab, rendition, "one.mp4", &[*n]).await;
+        assert_eq!(decode(&path), "", "segment {n} alone");
+        let video = packets(&path, "v:0");
+        assert!(video[0].2, "segment {n} begins with a key frame");
+        let at = boundaries[*n] as f64 / 1e6;
+        assert!((video[0].0 - at).abs() < 0.041, "segment {n} begins at {} and not {at}", video[0].0);
+    }
+    let whole = save(lab, rendition, "whole.mp4", &all).await;
+    assert_eq!(decode(&whole), "");
+    for (stream, step) in [("v:0", 0.05), ("a:0", 0.05)] {
+        let p = packets(&whole, stream);
+        let mut shown: Vec<f64> = p.iter().map(|p| p.0).collect();
+        shown.sort_by(f64::total_cmp);
+        assert!(shown[0].abs() < 0.03, "{stream} starts at {}", shown[0]);
+        assert!(*shown.last().unwrap() > 11.9, "{stream} ends at {}", shown.last().unwrap());
+        for w in shown.windows(2) {
+            assert!(w[1] - w[0] < step && w[1] > w[0], "{stream}: {} then {}", w[0], w[1]);
+        }
+        for w in p.windows(2) {
+            assert!(w[1].1 > w[0].1, "{stream}: decode times rise");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copied_segments_stand_alone_and_join_without_a_gap() {
+    let lab = Lab::new();
+    for name in ["film.mp4", "film.mkv", "film.ts"] {
+        let film = lab.make(name, FILM);
+        let (video, audio) = copy();
+        let (rendition, input) = lab.open(&film, plan(video, audio, &TWO_SECONDS));
+        check_whole(&lab, &rendition, &TWO_SECONDS).await;
+        let read: u64 = input.rows.lock().unwrap().iter().map(|r| u64::from(r.len_bytes)).sum();
+        assert!(read >= std::fs::metadata(&film).unwrap().len() / 2, "the reads are told");
+    }
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn encoded_segments_stand_alone_and_join_without_a_gap() {
+    let lab = Lab::new();
+    let film = lab.make("film.mkv", FILM);
+    let (video, audio) = encode();
+    let (rendition, _) = lab.open(&film, plan(video, audio, &TWO_SECONDS));
+    check_whole(&lab, &rendition, &TWO_SECONDS).await;
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_segment_has_the_same_bytes_in_whatever_order_it_is_asked_for() {
+    let lab = Lab::new();
+    for (name, (video, audio)) in [("a.mkv", copy()), ("a.ts", copy()), ("a.mp4", copy()), ("b.mkv", (encode().0, None)), ("c.mkv", (encode().0, copy().1))] {
+        let film = lab.make(name, FILM);
+        let mut seen: Vec<Option<Vec<u8>>> = vec![None; 6];
+        for order in [[0, 1, 2, 3, 4, 5], [5, 3, 4, 0, 1, 2], [2, 5, 1, 4, 3, 0]] {
+            // Another cache, so that every segment is made again.
+            let again = Lab::new();
+            let (rendition, _) = again.open(&film, plan(video.clone(), audio.clone(), &TWO_SECONDS));
+            for n in order {
+                let bytes = rendition.segment(n).await.unwrap().read().unwrap().to_vec();
+                match &seen[n] {
+                    Some(first) => assert!(*first == bytes, "{name}: segment {n} in order {order:?}"),
+                    None => seen[n] = Some(bytes),
+                }
+            }
+            again.close().await;
+        }
+    }
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_worker_is_replaced_and_a_stopped_one_is_given_up_within_15_seconds() {
+    let lab = Lab::new();
+    let film = lab.make("film.mkv", FILM);
+    let (video, audio) = encode();
+    let (rendition, input) = lab.open(&film, plan(video, audio, &TWO_SECONDS));
+    rendition.segment(0).await.unwrap();
+    let pid = *input.pids.lock().unwrap().last().unwrap();
+    signal(pid, "KILL");
+    rendition.segment(5).await.unwrap();
+    let pid = *input.pids.lock().unwrap().last().unwrap();
+    signal(pid, "STOP");
+    let began = Instant::now();
+    let result = rendition.segment(1).await;
+    assert!(began.elapsed() < Duration::from_secs(15));
+    assert!(result.is_ok(), "tried once more: {result:?}");
+    assert!(rendition.segment(3).await.is_ok());
+    lab.close().await;
+}
+
+fn signal(pid: u32, name: &str) {
+    assert!(Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().unwrap().success());
+}
+
+fn is_alive(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|s| !s.contains(") Z "))
+}
+
+/// Waits for a state with a bound; the state, not the time, is what is tested.
+async fn until(what: &str, limit: Duration, is: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is() {
+        assert!(began.elapsed() < limit, "{what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_are_gone_ten_seconds_after_the_last_viewer() {
+    let lab = Lab::new();
+    let film = lab.make("film.mkv", FILM);
+    let (video, audio) = encode();
+    let (rendition, input) = lab.open(&film, plan(video, audio, &TWO_SECONDS));
+    rendition.segment(0).await.unwrap();
+    let pid = input.pids.lock().unwrap()[0];
+    assert!(is_alive(pid));
+    drop(rendition);
+    until("the worker lives on", Duration::from_secs(10), || !is_alive(pid)).await;
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_viewers_share_workers_and_a_full_house_is_said() {
+    let lab = Lab::with(|c| c.max_workers = 1);
+    let film = lab.make("film.mkv", FILM);
+    let (video, audio) = copy();
+    let (one, input) = lab.open(&film, plan(video.clone(), audio.clone(), &TWO_SECONDS));
+    let (two, _) = lab.open(&film, plan(video.clone(), audio, &TWO_SECONDS));
+    let (a, b) = tokio::join!(one.segment(0), two.segment(0));
+    assert_eq!(a.unwrap().read().unwrap(), b.unwrap().read().unwrap());
+    assert_eq!(input.pids.lock().unwrap().len(), 1);
+    let (other, _) = lab.open(&film, plan(video, None, &TWO_SECONDS));
+    assert_eq!(other.segment(0).await.unwrap_err().kind(), ErrorKind::OverLimit);
+    assert_eq!(one.segment(6).await.unwrap_err().kind(), ErrorKind::BadInput);
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cache_stays_within_its_bound() {
+    let lab = Lab::with(|c| c.cache_bytes = 400_000);
+    let film = lab.make("film.mkv", FILM);
+    let (video, audio) = copy();
+    let (rendition, _) = lab.open(&film, plan(video, audio, &TWO_SECONDS));
+    let mut largest = 0;
+    for n in [0, 1, 2, 3, 4, 5, 0, 3] {
+        largest = largest.max(rendition.segment(n).await.unwrap().len_bytes);
+        assert!(lab.transcoder.cache_bytes() <= 400_000 + largest);
+    }
+    assert_eq!(std::fs::read_dir(lab.dir.path().join("cache")).unwrap().count(), 0);
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_media_is_refused_with_a_reason_and_nothing_else_is_opened() {
+    let lab = Lab::new();
+    let secret = lab.make("secret.mp4", FILM);
+    let text = |name: &str, content: &str| {
+        let path = lab.dir.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    };
+    let s = secret.display();
+    let hls = text("a.mp4", &format!("#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\nfile://{s}\n#EXT-X-ENDLIST\n"));
+    let concat = text("b.mkv", &format!("ffconcat version 1.0\nfile {s}\n"));
+    let dash = text("d.mp4", "<?xml version=\"1.0\"?><MPD xmlns=\"urn:mpeg:dash:schema:mpd:2011\" profiles=\"urn:mpeg:dash:profile:isoff-live:2011\"></MPD>");
+    let empty = text("c.mp4", "");
+    let whole = std::fs::read(&secret).unwrap();
+    let cut = lab.dir.path().join("cut.mp4");
+    std::fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
+    for (path, word) in [(&hls, "HLS playlist"), (&concat, "list of other files"), (&dash, "DASH"), (&empty, "empty file"), (&cut, "moov")] {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let error = lab.transcoder.probe(fd(path), name).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unreadable, "{error}");
+        assert!(error.to_string().contains(word), "{name}: {error}");
+    }
+    assert!(lab.transcoder.probe(fd(&secret), "secret.mp4").await.is_ok(), "the prober goes on");
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_is_described() {
+    let lab = Lab::new();
+    let film = lab.make("film.mkv", &format!("{FILM} -metadata:s:a:0 language=ger -metadata:s:a:0 title=Ton"));
+    let info = lab.transcoder.probe(fd(&film), "film.mkv").await.unwrap();
+    assert_eq!(info.container, "mkv");
+    assert!((info.duration_s.unwrap() - 12.0).abs() < 0.1);
+    let (stream, video) = info.main_video().unwrap();
+    assert_eq!((stream.codec.as_str(), video.width, video.height, video.bit_depth), ("h264", 640, 360, Some(8)));
+    assert!(stream.codec_string.as_deref().unwrap().starts_with("avc1.42"));
+    let (stream, audio) = info.audio().next().unwrap();
+    assert_eq!((stream.codec_string.as_deref(), audio.channels, audio.sample_rate), (Some("mp4a.40.2"), 2, 48_000));
+    assert_eq!((stream.language.as_deref(), stream.title.as_deref()), (Some("deu"), Some("Ton")));
+    let index = lab.transcoder.scan_keyframes(fd(&film), "film.mkv", CancellationToken::new()).await.unwrap();
+    assert_eq!(index.at_us.len(), 6);
+    let jpeg = lab.transcoder.picture(fd(&film), Picture::Frame { at_us: 5_000_000 }, 160).await.unwrap();
+    assert_eq!(jpeg[..2], [0xff, 0xd8]);
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_worker_is_confined() {
+    let lab = Lab::new();
+    let info = lab.transcoder.ready().await.unwrap();
+    assert!(info.sandbox.is_whole(), "{:?}", info.sandbox);
+    assert!(lab.transcoder.available().is_ok());
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_subtitles_become_webvtt() {
+    let lab = Lab::new();
+    let srt = lab.dir.path().join("s.srt");
+    std::fs::write(&srt, "1\n00:00:01,000 --> 00:00:02,500\nHello <i>you</i>\n\n2\n00:00:04,000 --> 00:00:05,000\nA & B\n").unwrap();
+    let film = lab.make("sub.mkv", &format!("-i {} -c:s srt", srt.display()));
+    let vtt = lab.transcoder.subtitle_vtt(fd(&film), 0).await.unwrap();
+    let text = String::from_utf8(vtt.to_vec()).unwrap();
+    assert!(text.starts_with("WEBVTT\n\n00:00:01.000 --> 00:00:02.500\nHello <i>you</i>\n"), "{text}");
+    assert!(text.contains("00:00:04.000 --> 00:00:05.000\nA &amp; B"), "{text}");
+    lab.close().await;
+}
