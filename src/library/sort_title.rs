@@ -25,6 +25,19 @@ pub(crate) fn sort_title(title: &str) -> String {
     out
 }
 
+/// The form of a title by which two names are taken for the same work: letters and digits alone,
+/// lower case, without marks. A title without any keeps itself.
+pub(crate) fn same_work(title: &str) -> String {
+    let mut out = String::with_capacity(title.len());
+    for c in title.to_lowercase().chars().filter(|c| c.is_alphanumeric()) {
+        match plain(c) {
+            Some(plain) => out.push_str(plain),
+            None => out.push(c),
+        }
+    }
+    if out.is_empty() { title.trim().to_owned() } else { out }
+}
+
 /// Pads to eight digits, so that 2 comes before 10.
 fn push_number(out: &mut String, digits: &mut String) {
     if !digits.is_empty() {
@@ -64,7 +77,14 @@ fn plain(c: char) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::sort_title;
+    use super::{same_work, sort_title};
+
+    #[test]
+    fn spelling_does_not_separate_a_work() {
+        assert_eq!(same_work("Amélie: The Film!"), same_work("amelie.the.film"));
+        assert_ne!(same_work("Alien"), same_work("Aliens"));
+        assert_eq!(same_work("!!!"), "!!!");
+    }
 
     #[test]
     fn titles_sort_as_people_look_for_them() {

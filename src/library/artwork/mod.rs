@@ -8,7 +8,7 @@ mod store;
 
 use rusqlite::{Connection, OptionalExtension as _};
 
-pub(crate) use store::{Kept, Store};
+pub(crate) use store::{Kept, MAX_FILE_BYTES, Store};
 
 use crate::error::{LibraryError, Result};
 use crate::repo::items;
@@ -50,14 +50,32 @@ fn find(db: &Connection, id: &str, kind: ImageKind) -> Result<Found> {
     // A frame of another episode would mislead; the rest is shared downwards.
     let inherits = kind != ImageKind::Still && head.kind != ItemType::Extra;
     let holders = std::iter::once(Some(head.pk)).chain(inherits.then_some([parent, top]).into_iter().flatten());
+    // A photograph is its own poster.
+    let kinds = if head.kind == ItemType::Photo { &[ImageKind::Thumb] } else { stand_ins(kind) };
     for holder in holders.flatten() {
-        for kind in stand_ins(kind) {
+        for kind in kinds {
             if let Some(found) = own(db, holder, *kind)? {
                 return Ok(found);
             }
         }
     }
     Err(LibraryError::not_found("image of item", id))
+}
+
+/// Gives `item` the kept picture.
+pub(crate) fn set(db: &Connection, item: i64, kind: ImageKind, source: &str, kept: &Kept) -> Result<()> {
+    db.prepare_cached(
+        "INSERT INTO images (item, kind, source, hash, mime, width, height) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+         ON CONFLICT (item, kind) DO UPDATE SET source = excluded.source, hash = excluded.hash, mime = excluded.mime,
+             width = excluded.width, height = excluded.height",
+    )?
+    .execute((item, kind, source, &kept.hash, kept.mime, kept.width, kept.height))?;
+    Ok(())
+}
+
+/// Whether an item has this picture.
+pub(crate) fn has(db: &Connection, item: i64, kind: ImageKind) -> Result<bool> {
+    Ok(own(db, item, kind)?.is_some())
 }
 
 impl Library {

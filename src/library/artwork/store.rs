@@ -100,11 +100,6 @@ impl Store {
         // Emptied by hand: the next scan with a changed source, or a reset, brings it back.
         Err(LibraryError::not_found("kept picture", hash))
     }
-
-    /// Whether the kept file is there.
-    pub(crate) fn has(&self, hash: &str) -> bool {
-        ["jpeg", "png"].iter().any(|ext| self.originals.join(format!("{hash}.{ext}")).exists())
-    }
 }
 
 /// The size of a `width` × `height` picture fitted into what was asked for, by the ladder.

@@ -33,7 +33,6 @@ const CACHE_KB: i64 = 4_096;
 /// An open database.
 #[derive(Debug)]
 pub(crate) struct Db {
-    path: PathBuf,
     writer: Writer,
     readers: Readers,
 }
@@ -50,15 +49,9 @@ impl Db {
             reads.push(read);
         }
         Ok(Self {
-            path: path.to_owned(),
             writer: Writer::start(write).map_err(LibraryError::io("start the writer thread of", path))?,
             readers: Readers::start(reads).map_err(LibraryError::io("start a reader thread of", path))?,
         })
-    }
-
-    /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Runs `job` in a transaction. Resolves after the commit is on stable storage; an error of

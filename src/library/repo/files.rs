@@ -1,7 +1,5 @@
 //! Files and versions: what is on the disks, and what it is known to hold.
 
-use std::path::PathBuf;
-
 use rusqlite::{Connection, OptionalExtension as _};
 use serde::{Deserialize, Serialize};
 use spindle_base::clock::rfc3339;
@@ -29,7 +27,6 @@ pub(crate) struct SideSubtitle {
 
 /// One file of a version, as read.
 struct Part {
-    pk: i64,
     file: PlayFile,
     size_bytes: u64,
 }
@@ -76,14 +73,12 @@ fn parts(db: &Connection, version: i64) -> Result<Vec<Part>> {
         let info: Option<String> = r.get(5)?;
         let keyframes: Option<Vec<u8>> = r.get(8)?;
         let pk: i64 = r.get(0)?;
-        let mut info: Option<MediaInfo> =
-            info.map(|text| serde_json::from_str(&text)).transpose().map_err(damaged("description of a file"))?;
+        let mut info = read_info(info.as_deref())?;
         let external = match &mut info {
             Some(info) => attach_subtitles(db, pk, info)?,
             None => Vec::new(),
         };
         out.push(Part {
-            pk,
             size_bytes: uint(r.get(4)?),
             file: PlayFile {
                 id: r.get(1)?,
@@ -201,13 +196,9 @@ pub(crate) fn versions(db: &Connection, item: i64) -> Result<Vec<Version>> {
     Ok(versions_with_parts(db, item)?.into_iter().map(|(v, _)| v).collect())
 }
 
-/// Path of an item's first file that is there, for pictures out of it.
-pub(crate) fn first_file(db: &Connection, item: i64) -> Result<Option<(PathBuf, MediaInfo)>> {
-    Ok(versions_with_parts(db, item)?
-        .into_iter()
-        .flat_map(|(_, parts)| parts)
-        .find(|p| p.file.available && p.file.unreadable.is_none() && p.file.info.is_some())
-        .and_then(|p| p.file.info.map(|info| (p.file.path, info))))
+/// A description as the database keeps it.
+pub(crate) fn read_info(text: Option<&str>) -> Result<Option<MediaInfo>> {
+    text.map(serde_json::from_str).transpose().map_err(damaged("description of a file"))
 }
 
 fn title_of(db: &Connection, item: i64) -> Result<(String, ItemType, String, String)> {

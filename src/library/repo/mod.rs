@@ -10,3 +10,5 @@ mod users;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) mod tests_support;

@@ -101,7 +101,7 @@ CREATE INDEX versions_item ON versions (item);
 
 -- `class`: video, audio, photo, subtitle, picture, nfo.
 -- `probe`: pending (never read), verify (inode changed, look at the fingerprint), done, failed,
--- none (side files).
+-- none (side files). `art`: whether pictures inside it were looked for: pending, done.
 CREATE TABLE files (
     pk           INTEGER PRIMARY KEY,
     id           TEXT NOT NULL UNIQUE,
@@ -116,6 +116,7 @@ CREATE TABLE files (
     owner        INTEGER REFERENCES files (pk) ON DELETE SET NULL,
     side         TEXT,
     probe        TEXT NOT NULL,
+    art          TEXT NOT NULL DEFAULT 'pending',
     info         TEXT,
     keyframes    BLOB,
     unreadable   TEXT,
@@ -129,6 +130,7 @@ CREATE INDEX files_version ON files (version, part);
 CREATE INDEX files_owner ON files (owner) WHERE owner IS NOT NULL;
 CREATE INDEX files_size ON files (size_bytes);
 CREATE INDEX files_probe ON files (root, probe) WHERE probe IN ('pending', 'verify');
+CREATE INDEX files_art ON files (root, art) WHERE art = 'pending';
 CREATE INDEX files_unreadable ON files (root) WHERE unreadable IS NOT NULL;
 
 -- `source` names where the picture came from, with what changes when it does (path, size, mtime);
