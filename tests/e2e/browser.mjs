@@ -113,10 +113,11 @@ const commands = {
     for (const title of titles) await test("card").filter({ hasText: title }).first().waitFor({ timeout: limit_s * 1000 });
     return test("card").count();
   },
-  /** From wherever we are: to the item's page by its card, then play. */
-  async play({ title }) {
+  /** From wherever we are: to the item's page, then play from the start. */
+  async play({ id }) {
     const before = plays.length;
-    await test("card").filter({ hasText: title }).first().click();
+    // By address: a card of the home page goes on where it was left, without showing the item's page.
+    await page.evaluate((to) => { location.hash = to; }, `#/item/${encodeURIComponent(id)}`);
     await test("play").first().click();
     await page.locator("video").first().waitFor({ state: "attached" });
     const end = Date.now() + 20_000;
@@ -160,7 +161,12 @@ const commands = {
     };
   },
   async text({ id }) { return (await test(id).first().textContent())?.trim() ?? ""; },
-  async leave({ url }) { await page.goto("about:blank"); if (url) await page.goto(url); },
+  /** Back to the first page, as a person goes; the player is gone when this returns. */
+  async leave({ url }) {
+    await page.evaluate(() => { location.hash = "#/"; });
+    await page.locator("video").first().waitFor({ state: "detached" });
+    if (url) await page.goto(url);
+  },
   async goto_hash({ hash }) { await page.evaluate((to) => { location.hash = to; }, hash); },
   async shot({ name }) { mkdirSync(shots, { recursive: true }); await page.screenshot({ path: path.join(shots, `${name}.png`) }); },
   async problems() { return problems.splice(0); },
