@@ -139,11 +139,7 @@ impl<R: Read + Seek> BudgetReader<R> {
         // Grown by what really arrives: a size that lies costs no memory.
         let mut out = Vec::new();
         self.by_ref().take(len).read_to_end(&mut out)?;
-        if out.len() as u64 == len {
-            Ok(out)
-        } else {
-            Err(io::ErrorKind::UnexpectedEof.into())
-        }
+        if out.len() as u64 == len { Ok(out) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
     fn spend_call(&mut self) -> io::Result<()> {
@@ -314,8 +310,7 @@ mod tests {
 
     #[test]
     fn bytes_are_counted_as_they_come_off_the_file() {
-        let mut r =
-            BudgetReader::new(Cursor::new(vec![0; 100_000]), 100_000, limits(500, 40_000)).unwrap();
+        let mut r = BudgetReader::new(Cursor::new(vec![0; 100_000]), 100_000, limits(500, 40_000)).unwrap();
         let mut all = Vec::new();
         assert!(r.read_to_end(&mut all).is_err());
         assert_eq!((all.len(), r.over()), (40_000, Some(Over::Bytes)));

@@ -279,7 +279,13 @@ mod tests {
                 hearing_impaired: true,
                 ..SubtitleRendition::default()
             },
-            SubtitleRendition { name: "Signs", uri: "4.m3u8", forced: true, default: true, ..SubtitleRendition::default() },
+            SubtitleRendition {
+                name: "Signs",
+                uri: "4.m3u8",
+                forced: true,
+                default: true,
+                ..SubtitleRendition::default()
+            },
         ];
         assert_eq!(
             multivariant(&variants, &subtitles, true),

@@ -131,10 +131,7 @@ pub fn probe(
     let over = reader.over();
     done.map_err(|fail| match (fail, over) {
         // The budget's own error may have been told as any other on its way up.
-        (_, Some(over)) => ProbeError::OverLimit {
-            name: name.to_owned(),
-            what: over.as_str().to_owned(),
-        },
+        (_, Some(over)) => ProbeError::OverLimit { name: name.to_owned(), what: over.as_str().to_owned() },
         (Fail::NotThisFormat, _) => ProbeError::NotThisFormat { name: name.to_owned() },
         (Fail::Malformed(what), _) => ProbeError::Malformed { name: name.to_owned(), what },
         (Fail::OverLimit(what), _) => ProbeError::OverLimit { name: name.to_owned(), what },
@@ -157,9 +154,7 @@ fn dispatch<R: Read + Seek>(
     }
     match &head[4..8] {
         // QuickTime files from before `ftyp` start with one of the others.
-        b"ftyp" | b"moov" | b"wide" | b"mdat" | b"free" | b"skip" => {
-            mp4::probe(reader, max_index_bytes)
-        }
+        b"ftyp" | b"moov" | b"wide" | b"mdat" | b"free" | b"skip" => mp4::probe(reader, max_index_bytes),
         _ => Err(Fail::NotThisFormat),
     }
 }

@@ -55,9 +55,8 @@ pub fn encode_boundaries(duration_us: i64, fps: Option<[u32; 2]>) -> Vec<i64> {
     if duration_us <= 0 {
         return Vec::new();
     }
-    let lengths = FIRST_ENCODED_US
-        .into_iter()
-        .chain(std::iter::repeat(ENCODED_US.max(duration_us / MAX_SEGMENTS)));
+    let lengths =
+        FIRST_ENCODED_US.into_iter().chain(std::iter::repeat(ENCODED_US.max(duration_us / MAX_SEGMENTS)));
     let mut cuts = vec![0];
     let mut nominal = 0_i64;
     for length in lengths {
@@ -96,10 +95,7 @@ mod tests {
     /// `Jagged Keys`: key frames at 0, 1.2, 7.6, 8, 13.4, 14.04, 27.4, 27.8, 39.2 s.
     fn jagged() -> KeyframeIndex {
         index(
-            &[
-                0, 1_200_000, 7_600_000, 8_000_000, 13_400_000, 14_040_000, 27_400_000, 27_800_000,
-                39_200_000,
-            ],
+            &[0, 1_200_000, 7_600_000, 8_000_000, 13_400_000, 14_040_000, 27_400_000, 27_800_000, 39_200_000],
             45_000_000,
         )
     }

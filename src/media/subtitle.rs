@@ -76,11 +76,7 @@ struct Cue {
 ///
 /// # Errors
 /// When the file is too large or holds no cue.
-pub fn to_webvtt(
-    bytes: &[u8],
-    format: Format,
-    language: Option<&str>,
-) -> Result<String, SubtitleError> {
+pub fn to_webvtt(bytes: &[u8], format: Format, language: Option<&str>) -> Result<String, SubtitleError> {
     if bytes.len() > MAX_BYTES {
         return Err(SubtitleError::TooLarge);
     }
@@ -159,9 +155,7 @@ mod tests {
     }
 
     fn vtt(text: &str, more: &str) -> String {
-        format!(
-            "WEBVTT\n\n00:00:01.000 --> 00:00:03.000\n{text}\n\n00:00:04.000 --> 00:00:06.500\n{more}\n"
-        )
+        format!("WEBVTT\n\n00:00:01.000 --> 00:00:03.000\n{text}\n\n00:00:04.000 --> 00:00:06.500\n{more}\n")
     }
 
     #[test]
@@ -231,7 +225,10 @@ mod tests {
     #[test]
     fn a_file_without_cues_or_of_gigabytes_is_refused() {
         assert_eq!(to_webvtt(b"", Format::Srt, None), Err(SubtitleError::NoCues));
-        assert_eq!(to_webvtt(b"#EXTM3U\nfile:///etc/hostname\n", Format::Srt, None), Err(SubtitleError::NoCues));
+        assert_eq!(
+            to_webvtt(b"#EXTM3U\nfile:///etc/hostname\n", Format::Srt, None),
+            Err(SubtitleError::NoCues)
+        );
         assert_eq!(to_webvtt(&vec![b' '; MAX_BYTES + 1], Format::Ass, None), Err(SubtitleError::TooLarge));
     }
 

@@ -61,9 +61,7 @@ fn native_audio(file: &MediaInfo) -> Option<(&Stream, &Audio)> {
 
 /// Whether a player that cannot change tracks would play `stream` of its own accord.
 pub(crate) fn plays_by_itself(file: &MediaInfo, stream: &Stream) -> bool {
-    native_audio(file)
-        .or_else(|| file.audio().next())
-        .is_some_and(|(s, _)| s.index == stream.index)
+    native_audio(file).or_else(|| file.audio().next()).is_some_and(|(s, _)| s.index == stream.index)
 }
 
 fn in_language<'a>(file: &'a MediaInfo, language: &str) -> Option<(&'a Stream, &'a Audio)> {
@@ -89,9 +87,7 @@ pub fn subtitle<'a>(
         SubtitleChoice::Off => None,
         SubtitleChoice::Stream(wanted) => file.subtitles().find(|(s, _)| s.index == wanted),
         SubtitleChoice::Default => audio_language.and_then(|language| {
-            file.subtitles().find(|(s, _)| {
-                s.disposition.forced && s.language.as_deref() == Some(language)
-            })
+            file.subtitles().find(|(s, _)| s.disposition.forced && s.language.as_deref() == Some(language))
         }),
     }
 }
@@ -163,8 +159,7 @@ mod tests {
     #[test]
     fn only_forced_subtitles_of_the_sounds_language_come_unasked() {
         let mut f = file("mkv", &[text(0, "subrip"), text(1, "subrip"), text(2, "ass")]);
-        for (n, (language, forced)) in [("eng", false), ("eng", true), ("fra", true)].iter().enumerate()
-        {
+        for (n, (language, forced)) in [("eng", false), ("eng", true), ("fra", true)].iter().enumerate() {
             f.streams[n].language = Some((*language).to_owned());
             f.streams[n].disposition.forced = *forced;
             f.streams[n].disposition.default = true;

@@ -296,9 +296,7 @@ fn is_true(b: &bool) -> bool {
 fn word<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let word = String::deserialize(from)?;
     if word.is_empty() || word.chars().count() > MAX_WORD || word.chars().any(char::is_control) {
-        return Err(de::Error::custom(format_args!(
-            "a word must have 1 to {MAX_WORD} printable characters"
-        )));
+        return Err(de::Error::custom(format_args!("a word must have 1 to {MAX_WORD} printable characters")));
     }
     Ok(word)
 }

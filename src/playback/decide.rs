@@ -269,9 +269,7 @@ pub fn decide(profile: &ClientProfile, file: &MediaInfo, choice: &Choice) -> Dec
     }
     let as_it_is = video_reasons.is_empty() && audio_reasons.is_empty() && whole.is_empty();
 
-    let placed = subtitle_in.map(|s| {
-        subtitle::place(profile, s, as_it_is, video_in.is_some(), &mut rules)
-    });
+    let placed = subtitle_in.map(|s| subtitle::place(profile, s, as_it_is, video_in.is_some(), &mut rules));
     if let Some(verdict) = &placed {
         if verdict.action == Action::Burn {
             video_reasons.push(Reason::SubtitleBurnIn);
@@ -298,9 +296,8 @@ pub fn decide(profile: &ClientProfile, file: &MediaInfo, choice: &Choice) -> Dec
     }
 
     let audio = audio_in.map(|a| audio::verdict(profile, &out, a, audio_reasons, limit_bps));
-    let mut video = video_in.map(|v| {
-        video::verdict(profile, v, video_reasons, limit_bps, audio.as_ref(), audio_in)
-    });
+    let mut video =
+        video_in.map(|v| video::verdict(profile, v, video_reasons, limit_bps, audio.as_ref(), audio_in));
     let burnt = placed.as_ref().filter(|p| p.action == Action::Burn).map(|p| p.stream);
     if let Some(video) = &mut video {
         video.burn_subtitle = burnt;

@@ -14,8 +14,7 @@ pub mod reason;
 pub use choose::{Choice, SubtitleChoice};
 pub use client::{ClientProfile, ProfileError};
 pub use decide::{
-    Action, Decision, Delivery, Method, Protocol, Rule, RuleVerdict, SubtitleVerdict, TrackVerdict,
-    decide,
+    Action, Decision, Delivery, Method, Protocol, Rule, RuleVerdict, SubtitleVerdict, TrackVerdict, decide,
 };
 pub use profiles::{builtin, builtin_for_user_agent, builtin_names};
 pub use reason::Reason;

@@ -48,9 +48,10 @@ pub(crate) fn container(word: &str) -> String {
 pub(crate) fn codec_listed(listed: &[String], found: &str) -> bool {
     let found = codec(found);
     found != "unknown"
-        && listed.iter().map(|l| codec(l)).any(|l| {
-            l == "*" || l == found || (l == "pcm" && found.starts_with("pcm_"))
-        })
+        && listed
+            .iter()
+            .map(|l| codec(l))
+            .any(|l| l == "*" || l == found || (l == "pcm" && found.starts_with("pcm_")))
 }
 
 /// Whether a container list entry names `found`. One entry may name several, by commas.
@@ -88,18 +89,14 @@ pub(crate) fn profile_listed(codec: &str, listed: &[String], found: &str) -> boo
                 &["high10", "high", "main", "constrainedbaseline", "constrainedhigh", "high422intra"],
             ),
         ],
-        "hevc" => &[
-            ("main", &["mainstillpicture"]),
-            ("main10", &["main", "mainstillpicture"]),
-        ],
+        "hevc" => &[("main", &["mainstillpicture"]), ("main10", &["main", "mainstillpicture"])],
         "av1" => &[("high", &["main"]), ("professional", &["main", "high"])],
         "vp9" => &[("2", &["0"]), ("3", &["0", "1", "2"])],
         "aac" => &[("heaac", &["lc"]), ("heaacv2", &["heaac", "lc"])],
         _ => &[],
     };
     listed.iter().map(|l| bare(l)).any(|l| {
-        l == found
-            || below.iter().any(|(name, covers)| *name == l && covers.contains(&found.as_str()))
+        l == found || below.iter().any(|(name, covers)| *name == l && covers.contains(&found.as_str()))
     })
 }
 

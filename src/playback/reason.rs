@@ -76,19 +76,33 @@ impl Reason {
             Self::VideoResolutionNotSupported => "The picture is larger than the player decodes.",
             Self::VideoFramerateNotSupported => "The video has more pictures a second than the player shows.",
             Self::VideoBitrateNotSupported => "The video's bitrate is above what the player takes.",
-            Self::VideoCodecTagNotSupported => "The video is labelled in a way that the player does not open, so it is repacked.",
-            Self::InterlacedVideoNotSupported => "The video is interlaced and the player does not deinterlace.",
-            Self::AnamorphicVideoNotSupported => "The picture is stored squeezed and the player would show it so.",
-            Self::VideoRotationNotSupported => "The picture is stored turned and the player would show it so.",
+            Self::VideoCodecTagNotSupported => {
+                "The video is labelled in a way that the player does not open, so it is repacked."
+            }
+            Self::InterlacedVideoNotSupported => {
+                "The video is interlaced and the player does not deinterlace."
+            }
+            Self::AnamorphicVideoNotSupported => {
+                "The picture is stored squeezed and the player would show it so."
+            }
+            Self::VideoRotationNotSupported => {
+                "The picture is stored turned and the player would show it so."
+            }
             Self::RefFramesNotSupported => "The video refers to more pictures than the player holds.",
             Self::AudioCodecNotSupported => "The player cannot decode this sound format.",
             Self::AudioProfileNotSupported => "The player cannot decode this profile of the sound format.",
             Self::AudioChannelsNotSupported => "The sound has more channels than the player takes.",
             Self::AudioSampleRateNotSupported => "The sound's sample rate is above what the player takes.",
-            Self::SecondaryAudioNotSupported => "The player cannot choose this sound track by itself, so the file is repacked with it.",
+            Self::SecondaryAudioNotSupported => {
+                "The player cannot choose this sound track by itself, so the file is repacked with it."
+            }
             Self::BitrateOverLimit => "The bitrate is above the limit that was set.",
-            Self::SubtitleBurnIn => "The chosen subtitles are pictures that the player cannot draw, so they are drawn into the video.",
-            Self::SubtitleNeedsHls => "The player takes subtitles only inside a playlist, so the file is repacked.",
+            Self::SubtitleBurnIn => {
+                "The chosen subtitles are pictures that the player cannot draw, so they are drawn into the video."
+            }
+            Self::SubtitleNeedsHls => {
+                "The player takes subtitles only inside a playlist, so the file is repacked."
+            }
             Self::SubtitleFormatNotSupported => "The player cannot show the chosen subtitles.",
             Self::ChosenStreamMissing => "A chosen track is not in the file; the default one is used.",
             Self::NothingToPlay => "The file has neither picture nor sound that can be played.",
@@ -133,8 +147,7 @@ mod tests {
 
     #[test]
     fn each_reason_has_a_word_and_a_sentence_of_its_own() {
-        let words: BTreeSet<String> =
-            Reason::ALL.iter().map(|r| serde_json::to_string(r).unwrap()).collect();
+        let words: BTreeSet<String> = Reason::ALL.iter().map(|r| serde_json::to_string(r).unwrap()).collect();
         let sentences: BTreeSet<&str> = Reason::ALL.iter().map(|r| r.sentence()).collect();
         assert_eq!(words.len(), Reason::ALL.len());
         assert_eq!(sentences.len(), Reason::ALL.len());

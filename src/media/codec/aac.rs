@@ -133,11 +133,7 @@ pub fn esds(body: &[u8]) -> Option<Esds<'_>> {
         Some(((5, config), _)) => config,
         _ => &[],
     };
-    Some(Esds {
-        object_type: *object_type,
-        average_bps: u32::from_be_bytes([*a, *b, *c, *d]),
-        config,
-    })
+    Some(Esds { object_type: *object_type, average_bps: u32::from_be_bytes([*a, *b, *c, *d]), config })
 }
 
 type Descriptor<'a> = ((u8, &'a [u8]), &'a [u8]);

@@ -73,8 +73,7 @@ impl Colour {
             14 => "ictcp",
             _ => "",
         });
-        video.color_range =
-            self.full_range.map(|full| if full { "pc" } else { "tv" }.to_owned());
+        video.color_range = self.full_range.map(|full| if full { "pc" } else { "tv" }.to_owned());
     }
 }
 

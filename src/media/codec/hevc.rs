@@ -51,8 +51,7 @@ fn codec_string(
 ) -> String {
     let space = ["", "A", "B", "C"][usize::from(space & 3)];
     let tier = if tier == 1 { 'H' } else { 'L' };
-    let mut out =
-        format!("{entry}.{space}{profile}.{:x}.{tier}{level}", compatibility.reverse_bits());
+    let mut out = format!("{entry}.{space}{profile}.{:x}.{tier}{level}", compatibility.reverse_bits());
     let used = constraints.iter().rposition(|b| *b != 0).map_or(0, |n| n + 1);
     for b in &constraints[..used] {
         out.push_str(&format!(".{b:X}"));

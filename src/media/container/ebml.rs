@@ -103,10 +103,7 @@ pub(crate) fn header(bytes: &[u8]) -> Option<Header> {
 }
 
 /// Reads the header at `at` in the file.
-pub(crate) fn header_at<R: Read + Seek>(
-    reader: &mut BudgetReader<R>,
-    at: u64,
-) -> Result<Header, Fail> {
+pub(crate) fn header_at<R: Read + Seek>(reader: &mut BudgetReader<R>, at: u64) -> Result<Header, Fail> {
     let left = reader.size_bytes().saturating_sub(at).min(12);
     let bytes = reader.read_at(at, left)?;
     header(&bytes).ok_or_else(|| Fail::Malformed(format!("ebml: no element at byte {at}")))
@@ -202,9 +199,7 @@ fn check_inside(body: &[u8], depth: u32, left: &mut u32) -> Result<(), Fail> {
         let Some((one, after)) = split(rest) else {
             return malformed("ebml: an element does not fit in its parent");
         };
-        *left = left
-            .checked_sub(1)
-            .ok_or_else(|| Fail::OverLimit("ebml: too many elements".to_owned()))?;
+        *left = left.checked_sub(1).ok_or_else(|| Fail::OverLimit("ebml: too many elements".to_owned()))?;
         if one.body.len() as u64 > MAX_LEAF_BYTES {
             return Err(Fail::OverLimit("ebml: an element is too large".to_owned()));
         }

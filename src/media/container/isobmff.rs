@@ -30,10 +30,7 @@ pub(crate) struct Top {
 }
 
 /// Walks the top level to `moov` and reads it as a whole.
-pub(crate) fn top<R: Read + Seek>(
-    reader: &mut BudgetReader<R>,
-    max_index_bytes: u64,
-) -> Result<Top, Fail> {
+pub(crate) fn top<R: Read + Seek>(reader: &mut BudgetReader<R>, max_index_bytes: u64) -> Result<Top, Fail> {
     let size_bytes = reader.size_bytes();
     let (mut at, mut ftyp) = (0, Vec::new());
     for _ in 0..MAX_TOP_BOXES {
@@ -147,9 +144,7 @@ fn check_inside(body: &[u8], parent: [u8; 4], depth: u32, left: &mut u32) -> Res
             }
             return malformed(format!("isobmff ({}): a box does not fit in it", name(parent)));
         };
-        *left = left
-            .checked_sub(1)
-            .ok_or_else(|| Fail::OverLimit("isobmff: too many boxes".to_owned()))?;
+        *left = left.checked_sub(1).ok_or_else(|| Fail::OverLimit("isobmff: too many boxes".to_owned()))?;
         check_table(one)?;
         if is_container(one.kind) {
             check_inside(one.body, one.kind, depth + 1, left)?;
@@ -173,11 +168,7 @@ fn check_table(one: Boxed<'_>) -> Result<(), Fail> {
     let fits = be32(one.body, count_at).is_some_and(|count| {
         u64::from(count) * entry_bytes <= one.body.len().saturating_sub(count_at + 4) as u64
     });
-    if fits {
-        Ok(())
-    } else {
-        malformed(format!("isobmff ({}): more entries than bytes", name(one.kind)))
-    }
+    if fits { Ok(()) } else { malformed(format!("isobmff ({}): more entries than bytes", name(one.kind))) }
 }
 
 /// Four bytes, big endian.

@@ -49,11 +49,7 @@ pub(super) fn video(facts: &VideoFacts, picture: Picture) -> Result<Video, Fail>
         return incomplete("whether the pictures are fields");
     };
     // The container's description goes before the stream's, as in FFmpeg, unless it tells nothing.
-    let colour = picture
-        .colour
-        .filter(|c| c.tells_range())
-        .or(facts.colour)
-        .or(picture.colour);
+    let colour = picture.colour.filter(|c| c.tells_range()).or(facts.colour).or(picture.colour);
     if facts.colour.is_none()
         && picture.dolby.is_none()
         && facts.bit_depth > 8
@@ -92,8 +88,20 @@ pub(super) fn video(facts: &VideoFacts, picture: Picture) -> Result<Video, Fail>
 /// is where none is near.
 pub(super) fn rate_of_nanoseconds(ns: u64) -> Option<[u32; 2]> {
     const COMMON: [[u32; 2]; 14] = [
-        [24_000, 1_001], [24, 1], [25, 1], [30_000, 1_001], [30, 1], [48, 1], [50, 1],
-        [60_000, 1_001], [60, 1], [12, 1], [15, 1], [10, 1], [120, 1], [120_000, 1_001],
+        [24_000, 1_001],
+        [24, 1],
+        [25, 1],
+        [30_000, 1_001],
+        [30, 1],
+        [48, 1],
+        [50, 1],
+        [60_000, 1_001],
+        [60, 1],
+        [12, 1],
+        [15, 1],
+        [10, 1],
+        [120, 1],
+        [120_000, 1_001],
     ];
     if ns == 0 {
         return None;

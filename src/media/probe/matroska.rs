@@ -50,8 +50,7 @@ pub(super) fn probe<R: Read + Seek>(
     let parsed = parse(&info, &tracks, chapters.as_deref(), tags.as_deref())?;
     let clock = Clock::of(&info)?;
     let Some(duration_us) = clock.duration_us else { return incomplete("its length") };
-    let raw: Vec<Element<'_>> =
-        ebml::children(&tracks).filter(|e| e.id == id::TRACK_ENTRY).collect();
+    let raw: Vec<Element<'_>> = ebml::children(&tracks).filter(|e| e.id == id::TRACK_ENTRY).collect();
     if raw.len() != parsed.tracks.len() || raw.len() > MAX_TRACKS {
         return malformed("ebml: tracks do not add up");
     }
@@ -162,8 +161,7 @@ impl Map {
             if h.id == id::CLUSTER {
                 return Ok(seek_heads);
             }
-            let Some(next) = h.size.and_then(|s| at.checked_add(h.header_bytes)?.checked_add(s))
-            else {
+            let Some(next) = h.size.and_then(|s| at.checked_add(h.header_bytes)?.checked_add(s)) else {
                 return malformed("ebml: an element of unknown size that may not be");
             };
             if next > self.segment_end {
@@ -197,8 +195,7 @@ impl Map {
             if self.found.contains_key(&target_id) || !wanted.contains(&target_id) {
                 continue;
             }
-            let Some(at) = segment_start.checked_add(position).filter(|at| *at + 2 < self.segment_end)
-            else {
+            let Some(at) = segment_start.checked_add(position).filter(|at| *at + 2 < self.segment_end) else {
                 continue; // a file that was cut short
             };
             let h = header_at(reader, at)?;
@@ -242,12 +239,7 @@ fn read_body<R: Read + Seek>(
 }
 
 /// Hands the crate a segment of known size, without `SeekHead`, clusters and attachments.
-fn parse(
-    info: &[u8],
-    tracks: &[u8],
-    chapters: Option<&[u8]>,
-    tags: Option<&[u8]>,
-) -> Result<Matroska, Fail> {
+fn parse(info: &[u8], tracks: &[u8], chapters: Option<&[u8]>, tags: Option<&[u8]>) -> Result<Matroska, Fail> {
     let mut segment = Vec::with_capacity(info.len() + tracks.len() + 1024);
     ebml::put(&mut segment, id::INFO, info);
     ebml::put(&mut segment, id::TRACKS, tracks);
@@ -259,11 +251,7 @@ fn parse(
     let mut file = Vec::with_capacity(segment.len() + 16);
     ebml::put(&mut file, id::SEGMENT, &segment);
     let size = file.len() as u64;
-    let limits = Limits {
-        max_calls: size * 2 + 10_000,
-        max_bytes: size * 4 + 65_536,
-        ..Limits::default()
-    };
+    let limits = Limits { max_calls: size * 2 + 10_000, max_bytes: size * 4 + 65_536, ..Limits::default() };
     let read = contain(|| {
         let reader = BudgetReader::new(Cursor::new(file), size, limits).map_err(|e| e.to_string())?;
         Matroska::open(reader).map_err(|e| e.to_string())
@@ -341,8 +329,7 @@ fn stream(index: usize, raw: Element<'_>, track: &Track) -> Result<Stream, Fail>
         default: track.default,
         forced: track.forced,
         hearing_impaired: track.hearing_impaired.unwrap_or(false),
-        visual_impaired: track.visual_impaired.unwrap_or(false)
-            || track.text_descriptions.unwrap_or(false),
+        visual_impaired: track.visual_impaired.unwrap_or(false) || track.text_descriptions.unwrap_or(false),
         commentary: track.commentary.unwrap_or(false),
         original: track.original.unwrap_or(false),
         attached_picture: false,
@@ -354,9 +341,9 @@ fn stream(index: usize, raw: Element<'_>, track: &Track) -> Result<Stream, Fail>
 fn private<'a>(raw: Element<'_>, track: &'a Track) -> Result<Option<&'a [u8]>, Fail> {
     let encodings = raw.child(id::CONTENT_ENCODINGS);
     let touches_private = encodings.is_some_and(|all| {
-        ebml::children(all.body).filter(|e| e.id == id::CONTENT_ENCODING).any(|e| {
-            e.child(id::CONTENT_ENCODING_SCOPE).and_then(Element::uint).unwrap_or(1) & 2 != 0
-        })
+        ebml::children(all.body)
+            .filter(|e| e.id == id::CONTENT_ENCODING)
+            .any(|e| e.child(id::CONTENT_ENCODING_SCOPE).and_then(Element::uint).unwrap_or(1) & 2 != 0)
     });
     if touches_private {
         return incomplete("the compressed configuration of a track");
@@ -400,7 +387,10 @@ fn video(
         sample_aspect: match uint(id::DISPLAY_UNIT) {
             Some(4) => None,
             _ if element.child(id::DISPLAY_WIDTH).is_none()
-                && element.child(id::DISPLAY_HEIGHT).is_none() => None,
+                && element.child(id::DISPLAY_HEIGHT).is_none() =>
+            {
+                None
+            }
             _ => facts::aspect(shown, stored),
         },
         rotation: 0,
@@ -582,9 +572,7 @@ fn first_time<R: Read + Seek>(
         return incomplete("where it starts, as it has no cluster");
     };
     let mut at = cluster_at + cluster.header_bytes;
-    let end = cluster
-        .size
-        .map_or(map.segment_end, |s| at.saturating_add(s).min(map.segment_end));
+    let end = cluster.size.map_or(map.segment_end, |s| at.saturating_add(s).min(map.segment_end));
     let (mut cluster_ticks, mut first) = (None, None);
     for _ in 0..MAX_FIRST_BLOCKS {
         if waiting.is_empty() || at + 2 > end {
@@ -638,10 +626,7 @@ fn block_time(bytes: &[u8], cluster_ticks: Option<u64>) -> Option<(u64, i64)> {
 }
 
 /// Names, types and sizes of the attached files; their bytes are not read.
-fn attachments<R: Read + Seek>(
-    reader: &mut BudgetReader<R>,
-    map: &Map,
-) -> Result<Vec<Attachment>, Fail> {
+fn attachments<R: Read + Seek>(reader: &mut BudgetReader<R>, map: &Map) -> Result<Vec<Attachment>, Fail> {
     let Some((at, h)) = map.found.get(&id::ATTACHMENTS).copied() else { return Ok(Vec::new()) };
     let mut out = Vec::new();
     walk(reader, at, h, &mut |reader, file_at, file| {
@@ -719,13 +704,7 @@ fn attachment_streams(first: usize, attachments: &[Attachment]) -> Vec<Stream> {
 }
 
 /// Key frames of a track from its cues; `None` when they are missing or too far apart.
-fn key_frames(
-    cues: &[u8],
-    track: u64,
-    clock: &Clock,
-    start_us: i64,
-    end_us: i64,
-) -> Option<KeyframeIndex> {
+fn key_frames(cues: &[u8], track: u64, clock: &Clock, start_us: i64, end_us: i64) -> Option<KeyframeIndex> {
     let mut at_us = Vec::new();
     for point in ebml::children(cues).filter(|e| e.id == id::CUE_POINT) {
         let of_track = ebml::children(point.body)
@@ -743,11 +722,7 @@ fn key_frames(
     let last = *at_us.last()?;
     let widest = at_us.windows(2).map(|w| w[1] - w[0]).max().unwrap_or(0);
     let widest = widest.max(first).max(end_us - last);
-    (widest <= MAX_CUE_GAP_US).then_some(KeyframeIndex {
-        at_us,
-        end_us,
-        source: KeyframeSource::Cues,
-    })
+    (widest <= MAX_CUE_GAP_US).then_some(KeyframeIndex { at_us, end_us, source: KeyframeSource::Cues })
 }
 
 /// The chapters of the default edition, else of the first.

@@ -34,15 +34,11 @@ pub(super) fn probe<R: Read + Seek>(
         return incomplete("what is in its compressed index");
     }
     let parsed = parse(&top.moov)?;
-    let raw: Vec<&[u8]> =
-        children(&top.moov).filter(|b| b.kind == *b"trak").map(|b| b.body).collect();
+    let raw: Vec<&[u8]> = children(&top.moov).filter(|b| b.kind == *b"trak").map(|b| b.body).collect();
     // The crate keeps tracks by their id; in the file's order, which FFmpeg counts in, by these.
     let ids = parsed.moov.traks.iter().map(|t| t.tkhd.track_id);
     let tracks: Vec<&Mp4Track> = ids.filter_map(|id| parsed.tracks().get(&id)).collect();
-    if raw.len() != tracks.len()
-        || raw.len() != parsed.tracks().len()
-        || raw.len() > MAX_TRACKS
-    {
+    if raw.len() != tracks.len() || raw.len() != parsed.tracks().len() || raw.len() > MAX_TRACKS {
         return malformed("isobmff (moov): tracks do not add up");
     }
     let movie = Movie { timescale: parsed.timescale() };
@@ -72,9 +68,8 @@ pub(super) fn probe<R: Read + Seek>(
         return incomplete("its length");
     }
     let main = streams.iter().position(|s| matches!(s.kind, StreamKind::Video(_)));
-    let keyframes = main.and_then(|n| {
-        key_frames(tracks[n], &times[n], intra_only(&streams[n].codec), start_us, end_us)
-    });
+    let keyframes =
+        main.and_then(|n| key_frames(tracks[n], &times[n], intra_only(&streams[n].codec), start_us, end_us));
     for c in &mut chapters {
         c.start_s = (c.start_s - seconds(start_us)).max(0.0);
     }
@@ -184,7 +179,11 @@ fn timeline(movie: &Movie, track: &Mp4Track) -> Result<Timeline, Fail> {
     let media_end = i64::try_from(media_duration).unwrap_or(i64::MAX);
     let by_media = edits.delay_us.saturating_add(rescale(
         // Without an edit the first picture's offset moves everything.
-        if edits.media_start.is_some() { media_end - shown_from } else { media_end.saturating_add(first_offset) },
+        if edits.media_start.is_some() {
+            media_end - shown_from
+        } else {
+            media_end.saturating_add(first_offset)
+        },
         timescale,
     ));
     let end_us = match edits.length_us {
@@ -218,8 +217,7 @@ fn edits(movie: &Movie, track: &Mp4Track) -> Result<Edits, Fail> {
         return Ok(out);
     };
     for e in &elst.entries {
-        let length = i64::try_from(e.segment_duration)
-            .map_or(i64::MAX, |d| rescale(d, movie.timescale));
+        let length = i64::try_from(e.segment_duration).map_or(i64::MAX, |d| rescale(d, movie.timescale));
         let empty = if elst.version == 1 { u64::MAX } else { u64::from(u32::MAX) };
         if e.media_time == empty {
             if out.media_start.is_some() {
@@ -284,7 +282,8 @@ fn stream(
 }
 
 fn tag(kind: [u8; 4]) -> Option<String> {
-    kind.iter().all(|b| b.is_ascii_graphic() || *b == b' ')
+    kind.iter()
+        .all(|b| b.is_ascii_graphic() || *b == b' ')
         .then(|| kind.iter().map(|b| char::from(*b)).collect())
 }
 
@@ -333,10 +332,8 @@ fn video(
 ) -> Result<Stream, Fail> {
     let boxes = body.get(VISUAL_ENTRY_BYTES..).unwrap_or_default();
     let word = tag(kind).unwrap_or_default();
-    let dolby = [b"dvcC", b"dvvC", b"dvwC"]
-        .into_iter()
-        .find_map(|k| child(boxes, k))
-        .and_then(DolbyVision::parse);
+    let dolby =
+        [b"dvcC", b"dvvC", b"dvwC"].into_iter().find_map(|k| child(boxes, k)).and_then(DolbyVision::parse);
     let (codec, facts) = match &kind {
         b"avc1" => ("h264", avc_facts(boxes, track)),
         b"hvc1" | b"hev1" | b"dvh1" | b"dvhe" => {
@@ -347,10 +344,7 @@ fn video(
         _ => return incomplete(format!("what `{word}` pictures are")),
     };
     let Some(facts) = facts else { return incomplete(format!("the profile of `{word}` pictures")) };
-    let size = (
-        be16(body, 24).unwrap_or(0).into(),
-        be16(body, 26).unwrap_or(0).into(),
-    );
+    let size = (be16(body, 24).unwrap_or(0).into(), be16(body, 26).unwrap_or(0).into());
     let picture = Picture {
         size,
         sample_aspect: pixel_aspect(boxes, track, facts.size.unwrap_or(size)),
@@ -430,10 +424,8 @@ fn frame_rate(time: &Timeline) -> Option<[u32; 2]> {
 fn audio(index: usize, kind: [u8; 4], body: &[u8]) -> Result<Stream, Fail> {
     let word = tag(kind).unwrap_or_default();
     let version = be16(body, 8).unwrap_or(0);
-    let (mut channels, mut rate) = (
-        u32::from(be16(body, 16).unwrap_or(0)),
-        be32(body, 24).unwrap_or(0) >> 16,
-    );
+    let (mut channels, mut rate) =
+        (u32::from(be16(body, 16).unwrap_or(0)), be32(body, 24).unwrap_or(0) >> 16);
     let bits = be16(body, 18).unwrap_or(0);
     // QuickTime's longer entries have more fields before their boxes.
     let boxes_at = match version {

@@ -119,9 +119,6 @@ mod tests {
             "WEBVTT\n\n00:00:01.000 --> 00:00:02.000\nhello, <i>you</i>\n"
         );
         let outside = "Dialogue: 0,0:00:01.00,0:00:02.00,Default,,0,0,0,,x\n";
-        assert_eq!(
-            to_webvtt(outside.as_bytes(), Format::Ass, None),
-            Err(SubtitleError::NoCues)
-        );
+        assert_eq!(to_webvtt(outside.as_bytes(), Format::Ass, None), Err(SubtitleError::NoCues));
     }
 }

@@ -1,5 +1,7 @@
 //! Files made by FFmpeg, described here and by ffprobe: the two must agree.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -112,9 +114,7 @@ fn agrees_video(v: &Video, t: &Value) {
 
 /// Holds key frames against the packets that ffprobe flags.
 fn agrees_key_frames(path: &Path, probed: &Probed) {
-    let other = ffprobe(path, &[
-        "-select_streams", "v:0", "-show_entries", "packet=pts_time,flags",
-    ]);
+    let other = ffprobe(path, &["-select_streams", "v:0", "-show_entries", "packet=pts_time,flags"]);
     let start = probed.info.start_s;
     let theirs: Vec<f64> = other["packets"]
         .as_array()
@@ -139,10 +139,9 @@ fn main_video(p: &Probed) -> Video {
 
 #[test]
 fn the_samples_are_described_as_ffprobe_does() {
-    for (name, container, source) in [
-        ("sample.mp4", "mp4", KeyframeSource::SampleTable),
-        ("sample.mkv", "mkv", KeyframeSource::Cues),
-    ] {
+    for (name, container, source) in
+        [("sample.mp4", "mp4", KeyframeSource::SampleTable), ("sample.mkv", "mkv", KeyframeSource::Cues)]
+    {
         let p = describe(&fixture(name)).unwrap();
         agrees(&fixture(name), &p.info);
         agrees_key_frames(&fixture(name), &p);
@@ -220,10 +219,7 @@ fn edit_lists_move_everything_to_where_it_is_shown() {
     let index = p.keyframes.unwrap();
     assert_eq!(index.at_us[..2], [0, 1_480_000], "{index:?}");
     // Sound that starts later is a delay, not a shift.
-    let late = make(
-        &dir,
-        "-i long.mp4 -itsoffset 1 -i long.mp4 -map 0:v -map 1:a -c copy late.mp4",
-    );
+    let late = make(&dir, "-i long.mp4 -itsoffset 1 -i long.mp4 -map 0:v -map 1:a -c copy late.mp4");
     let p = describe(&late).unwrap();
     agrees(&late, &p.info);
     agrees_key_frames(&late, &p);
@@ -302,10 +298,7 @@ fn a_telephones_rotation_is_told_in_degrees_clockwise() {
 fn files_without_a_good_index_have_no_key_frames() {
     let dir = TempDir::new().unwrap();
     // Live Matroska: no cues, no length.
-    let live = make(
-        &dir,
-        "-f lavfi -i testsrc2=s=64x64:r=25:d=2 -c:v libx264 -live 1 -f matroska live.mkv",
-    );
+    let live = make(&dir, "-f lavfi -i testsrc2=s=64x64:r=25:d=2 -c:v libx264 -live 1 -f matroska live.mkv");
     assert!(matches!(describe(&live), Err(ProbeError::Incomplete { .. })));
     // One key frame in forty seconds.
     let sparse = make(

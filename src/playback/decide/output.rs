@@ -43,10 +43,7 @@ pub(super) fn check_bitrate(
     let wanted = format!("at most {limit}");
     let audio_bps = audio.and_then(|(s, _)| s.bitrate_bps);
     let streams_bps: u64 = file.streams.iter().filter_map(|s| s.bitrate_bps).sum();
-    let total = file
-        .bitrate_bps
-        .or_else(|| by_size(file))
-        .or_else(|| Some(streams_bps).filter(|b| *b > 0));
+    let total = file.bitrate_bps.or_else(|| by_size(file)).or_else(|| Some(streams_bps).filter(|b| *b > 0));
     let Some(total) = total else {
         rules.note("bitrate", None, wanted, "unknown", RuleVerdict::Unknown);
         return Bitrate::Fits;
@@ -63,11 +60,7 @@ pub(super) fn check_bitrate(
         return Bitrate::OtherTracksTooMuch;
     }
     // Sound that would leave the picture less than two thirds of the limit shrinks as well.
-    if audio_bps.is_some_and(|a| a > limit / 3) {
-        Bitrate::BothTooMuch
-    } else {
-        Bitrate::VideoTooMuch
-    }
+    if audio_bps.is_some_and(|a| a > limit / 3) { Bitrate::BothTooMuch } else { Bitrate::VideoTooMuch }
 }
 
 fn by_size(file: &MediaInfo) -> Option<u64> {
@@ -142,8 +135,7 @@ fn container_fits(
     let known = !file.container.is_empty() && opens.peek().is_some();
     let fits = known
         && opens.any(|d| {
-            video_codec.is_none_or(|c| listed(&d.video, c))
-                && audio_codec.is_none_or(|c| listed(&d.audio, c))
+            video_codec.is_none_or(|c| listed(&d.video, c)) && audio_codec.is_none_or(|c| listed(&d.audio, c))
         });
     let mut wanted: Vec<&str> = profile.direct_play.iter().map(|d| d.container.as_str()).collect();
     wanted.dedup();
@@ -193,12 +185,8 @@ impl Output {
             return Self { protocol: Protocol::Hls, container: container.to_owned() };
         }
         let named = profile.target.as_ref().and_then(|t| t.container.as_deref());
-        let opens = |c: &&str| {
-            profile.direct_play.iter().any(|d| names::container_listed(&d.container, c))
-        };
-        let container = named
-            .or_else(|| ["mp4", "mpegts", "mkv"].into_iter().find(opens))
-            .unwrap_or("mp4");
+        let opens = |c: &&str| profile.direct_play.iter().any(|d| names::container_listed(&d.container, c));
+        let container = named.or_else(|| ["mp4", "mpegts", "mkv"].into_iter().find(opens)).unwrap_or("mp4");
         Self { protocol: Protocol::Http, container: names::container(container) }
     }
 
@@ -222,9 +210,7 @@ impl Output {
     pub(super) fn carries_audio(&self, profile: &ClientProfile, codec: &str) -> bool {
         let codec = names::codec(codec);
         let holds = match self.container.as_str() {
-            "fmp4" | "mp4" => {
-                ["aac", "mp3", "ac3", "eac3", "opus", "flac", "alac"].contains(&codec.as_str())
-            }
+            "fmp4" | "mp4" => ["aac", "mp3", "ac3", "eac3", "opus", "flac", "alac"].contains(&codec.as_str()),
             "mpegts" => ["aac", "mp3", "mp2", "ac3", "eac3", "dts"].contains(&codec.as_str()),
             _ => true,
         };
@@ -251,8 +237,7 @@ impl Output {
         }
         let carries = self.carries_video(profile, &stream.codec);
         let wanted = format!("a codec for {}", self.container);
-        if !rules.holds("video_in_output", Some(stream.index), wanted, stream.codec.as_str(), carries)
-        {
+        if !rules.holds("video_in_output", Some(stream.index), wanted, stream.codec.as_str(), carries) {
             reasons.push(Reason::VideoCodecNotSupported);
         }
         // A transport stream has no place for a rotation.
@@ -276,8 +261,7 @@ impl Output {
         }
         let carries = self.carries_audio(profile, &stream.codec);
         let wanted = format!("a codec for {}", self.container);
-        if !rules.holds("audio_in_output", Some(stream.index), wanted, stream.codec.as_str(), carries)
-        {
+        if !rules.holds("audio_in_output", Some(stream.index), wanted, stream.codec.as_str(), carries) {
             reasons.push(Reason::AudioCodecNotSupported);
         }
     }

@@ -1,8 +1,6 @@
 //! Descriptions of files for tests, short to write.
 
-use spindle_media::info::{
-    Audio, Disposition, MediaInfo, Stream, StreamKind, Subtitle, Video,
-};
+use spindle_media::info::{Audio, Disposition, MediaInfo, Stream, StreamKind, Subtitle, Video};
 
 /// A file of these streams; the index is set by position.
 pub(crate) fn file(container: &str, streams: &[Stream]) -> MediaInfo {

@@ -19,9 +19,10 @@ pub(super) fn place(
     let codec = names::codec(&stream.codec);
     let inside = subtitle.external.is_none();
     let takes = |format: &str, delivery: Delivery| {
-        profile.subtitles.iter().any(|s| {
-            s.delivery == delivery && names::codec_listed(std::slice::from_ref(&s.format), format)
-        })
+        profile
+            .subtitles
+            .iter()
+            .any(|s| s.delivery == delivery && names::codec_listed(std::slice::from_ref(&s.format), format))
     };
     let way = if inside && as_it_is && takes(&codec, Delivery::Embedded) {
         Some((Delivery::Embedded, codec.clone()))
@@ -29,10 +30,7 @@ pub(super) fn place(
         Some((Delivery::External, "webvtt".to_owned()))
     } else if takes(&codec, Delivery::External) {
         Some((Delivery::External, codec.clone()))
-    } else if subtitle.text
-        && takes("webvtt", Delivery::Hls)
-        && profile.speaks(Protocol::Hls)
-        && has_picture
+    } else if subtitle.text && takes("webvtt", Delivery::Hls) && profile.speaks(Protocol::Hls) && has_picture
     {
         Some((Delivery::Hls, "webvtt".to_owned()))
     } else {

@@ -43,16 +43,8 @@ fn row(d: &Decision) -> Row {
     (d.method, d.reasons.clone(), d.container.clone(), action(&d.video), action(&d.audio))
 }
 
-fn is_row(
-    d: &Decision,
-    method: Method,
-    reasons: &[Reason],
-    container: &str,
-    video: Action,
-    audio: Action,
-) {
-    let expected: Row =
-        (method, reasons.to_vec(), container.to_owned(), Some(video), Some(audio));
+fn is_row(d: &Decision, method: Method, reasons: &[Reason], container: &str, video: Action, audio: Action) {
+    let expected: Row = (method, reasons.to_vec(), container.to_owned(), Some(video), Some(audio));
     assert_eq!(row(d), expected, "{d:#?}");
 }
 
@@ -114,10 +106,7 @@ fn codecs_that_the_client_lists_are_copied_out_of_any_container() {
     }
     let sound = file("mkv", &[audio(0, "opus", 2)]);
     let d = decide(&c, &sound, &Choice::default());
-    assert_eq!(
-        row(&d),
-        (Method::DirectStream, only.to_vec(), "fmp4".to_owned(), None, Some(Action::Copy))
-    );
+    assert_eq!(row(&d), (Method::DirectStream, only.to_vec(), "fmp4".to_owned(), None, Some(Action::Copy)));
     let flac = file("mp4", &[video("h264", "High", |_| {}), audio(1, "flac", 2)]);
     assert_eq!(decide(&c, &flac, &Choice::default()).method, Method::DirectPlay);
 }
@@ -176,10 +165,10 @@ fn limits_that_are_met_or_not_known_refuse_nothing() {
         is_row(&d, Method::DirectPlay, &[], "mp4", Action::Copy, Action::Copy);
     }
     // A rotation and an aspect are fine where the profile says nothing of them.
-    let film = file("mp4", &[
-        video("h264", "High", |v| (v.rotation, v.sample_aspect) = (90, Some([8, 9]))),
-        audio(1, "aac", 2),
-    ]);
+    let film = file(
+        "mp4",
+        &[video("h264", "High", |v| (v.rotation, v.sample_aspect) = (90, Some([8, 9]))), audio(1, "aac", 2)],
+    );
     assert_eq!(decide(&plain(), &film, &Choice::default()).method, Method::DirectPlay);
 }
 
@@ -189,17 +178,12 @@ fn high_10_is_copied_to_a_client_that_lists_it() {
     let mut c = plain();
     c.video[0].profiles = vec!["High 10".to_owned()];
     c.video[0].max_bit_depth = Some(10);
-    let low_tide = file("mkv", &[
-        video("h264", "High 10", |v| v.bit_depth = Some(10)),
-        audio(1, "flac", 2),
-    ]);
+    let low_tide = file("mkv", &[video("h264", "High 10", |v| v.bit_depth = Some(10)), audio(1, "flac", 2)]);
     let d = decide(&c, &low_tide, &Choice::default());
     let reasons = [Reason::ContainerNotSupported, Reason::AudioCodecNotSupported];
     is_row(&d, Method::DirectStream, &reasons, "fmp4", Action::Copy, Action::Encode);
-    let mesa = file("mov", &[
-        video("h264", "High 4:2:2", |v| v.bit_depth = Some(10)),
-        audio(1, "pcm_s24le", 2),
-    ]);
+    let mesa =
+        file("mov", &[video("h264", "High 4:2:2", |v| v.bit_depth = Some(10)), audio(1, "pcm_s24le", 2)]);
     let d = decide(&c, &mesa, &Choice::default());
     assert_eq!(d.method, Method::Transcode);
     assert!(d.reasons.contains(&Reason::VideoProfileNotSupported));
@@ -219,10 +203,10 @@ fn every_dynamic_range_goes_to_who_shows_it_or_its_base() {
     ];
     for (listed, shown) in table {
         for hdr in all {
-            let film = file("mp4", &[
-                video("hevc", "Main 10", |v| (v.hdr, v.bit_depth) = (hdr, Some(10))),
-                audio(1, "aac", 2),
-            ]);
+            let film = file(
+                "mp4",
+                &[video("hevc", "Main 10", |v| (v.hdr, v.bit_depth) = (hdr, Some(10))), audio(1, "aac", 2)],
+            );
             let d = decide(&hevc_client(listed), &film, &Choice::default());
             if shown.contains(&hdr) {
                 is_row(&d, Method::DirectPlay, &[], "mp4", Action::Copy, Action::Copy);
@@ -240,10 +224,9 @@ fn profile_5_is_never_sent_to_who_did_not_ask_for_it_by_name() {
     // DE10. A codec without limits takes everything else.
     let c = client(json!({"name": "unlimited", "direct_play": [
         {"container": "mp4", "video": ["hevc", "h264"], "audio": ["aac"]}]}));
-    let film = |hdr| file("mp4", &[
-        video("hevc", "Main 10", |v| (v.hdr, v.interlaced) = (hdr, true)),
-        audio(1, "aac", 2),
-    ]);
+    let film = |hdr| {
+        file("mp4", &[video("hevc", "Main 10", |v| (v.hdr, v.interlaced) = (hdr, true)), audio(1, "aac", 2)])
+    };
     assert_eq!(decide(&c, &film(Hdr::Dv7), &Choice::default()).method, Method::DirectPlay);
     let d = decide(&c, &film(Hdr::Dv5), &Choice::default());
     assert_eq!((d.method, &d.reasons[..]), (Method::Transcode, &[Reason::VideoRangeNotSupported][..]));
@@ -320,12 +303,7 @@ fn sound_is_encoded_to_what_keeps_the_most_channels() {
     ] {
         let film = file("mkv", &[video("h264", "High", |_| {}), audio(1, "dts", source)]);
         let a = decide(c, &film, &Choice::default()).audio.unwrap();
-        let got = (
-            a.codec.as_str(),
-            a.channels.unwrap(),
-            a.bitrate_bps.unwrap(),
-            a.sample_rate.unwrap(),
-        );
+        let got = (a.codec.as_str(), a.channels.unwrap(), a.bitrate_bps.unwrap(), a.sample_rate.unwrap());
         assert_eq!(got, expected, "{source} channels");
     }
     // Roku: AC-3 for surround, AAC for stereo.
@@ -350,11 +328,7 @@ fn a_sample_rate_above_the_limit_is_encoded() {
 }
 
 fn two_tongues() -> MediaInfo {
-    let mut film = file("mp4", &[
-        video("h264", "High", |_| {}),
-        audio(1, "aac", 2),
-        audio(2, "aac", 2),
-    ]);
+    let mut film = file("mp4", &[video("h264", "High", |_| {}), audio(1, "aac", 2), audio(2, "aac", 2)]);
     film.streams[1].disposition.default = true;
     film
 }
@@ -420,10 +394,9 @@ fn pictures_are_burnt_in_only_where_the_client_cannot_draw_them() {
     assert_eq!(d.subtitle.unwrap().action, Action::Burn);
 
     let mut draws = plain();
-    draws.subtitles.push(crate::client::SubtitleSupport {
-        format: "pgs".to_owned(),
-        delivery: Delivery::External,
-    });
+    draws
+        .subtitles
+        .push(crate::client::SubtitleSupport { format: "pgs".to_owned(), delivery: Delivery::External });
     let d = decide(&draws, &subtitled("hdmv_pgs_subtitle"), &with_subtitle(2));
     assert_eq!((d.method, d.video.unwrap().action), (Method::DirectStream, Action::Copy));
     let s = d.subtitle.unwrap();
@@ -451,10 +424,8 @@ fn subtitles_inside_stay_inside_only_in_a_file_that_goes_out_whole() {
     assert_eq!(d.subtitle.unwrap().delivery, Some(Delivery::Embedded));
 
     let mut c = plain();
-    c.subtitles = vec![crate::client::SubtitleSupport {
-        format: "pgs".to_owned(),
-        delivery: Delivery::Embedded,
-    }];
+    c.subtitles =
+        vec![crate::client::SubtitleSupport { format: "pgs".to_owned(), delivery: Delivery::Embedded }];
     // Repacked into segments, the pictures have no place inside any more.
     let d = decide(&c, &subtitled("hdmv_pgs_subtitle"), &with_subtitle(2));
     assert_eq!(d.subtitle.unwrap().action, Action::Burn);
@@ -550,12 +521,15 @@ fn the_lower_of_two_limits_holds() {
 #[test]
 fn the_encoder_is_kept_within_the_clients_own_limits() {
     let nest = builtin("nest-hub").unwrap();
-    let film = file("mkv", &[
-        video("hevc", "Main 10", |v| {
-            (v.width, v.height, v.hdr, v.bit_depth) = (3840, 2160, Hdr::Hdr10, Some(10));
-        }),
-        audio(1, "eac3", 6),
-    ]);
+    let film = file(
+        "mkv",
+        &[
+            video("hevc", "Main 10", |v| {
+                (v.width, v.height, v.hdr, v.bit_depth) = (3840, 2160, Hdr::Hdr10, Some(10));
+            }),
+            audio(1, "eac3", 6),
+        ],
+    );
     let d = decide(&nest, &film, &Choice::default());
     let v = d.video.unwrap();
     assert_eq!(
@@ -663,8 +637,7 @@ fn reasons_and_failed_rules_agree_for_every_client() {
             for choice in [Choice::default(), with_subtitle(subtitles.unwrap_or(0))] {
                 let d = decide(&p, film, &choice);
                 let failed = d.rules.iter().any(|r| {
-                    r.verdict == RuleVerdict::Fail
-                        && !["chosen_stream", "subtitle_format"].contains(&r.rule)
+                    r.verdict == RuleVerdict::Fail && !["chosen_stream", "subtitle_format"].contains(&r.rule)
                 });
                 let burnt = d.reasons.contains(&Reason::SubtitleBurnIn);
                 let in_list = d.reasons.contains(&Reason::SubtitleNeedsHls);

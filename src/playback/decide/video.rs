@@ -2,7 +2,7 @@
 
 use spindle_media::info::{Audio, Hdr, Stream, Video};
 
-use super::{Action, Rules, RuleVerdict, TrackVerdict, output};
+use super::{Action, RuleVerdict, Rules, TrackVerdict, output};
 use crate::client::{ClientProfile, VideoLimit};
 use crate::names;
 use crate::reason::Reason;
@@ -34,20 +34,14 @@ pub(super) fn check(
     let Some(limit) = limit else { return against };
 
     must(profile_fits(limit, stream, rules), Reason::VideoProfileNotSupported);
-    must(
-        rules.at_most("video_level", n, limit.max_level, video.level),
-        Reason::VideoLevelNotSupported,
-    );
+    must(rules.at_most("video_level", n, limit.max_level, video.level), Reason::VideoLevelNotSupported);
     must(
         rules.at_most("video_bit_depth", n, limit.max_bit_depth, video.bit_depth),
         Reason::VideoBitDepthNotSupported,
     );
     must(size_fits(limit, n, video, rules), Reason::VideoResolutionNotSupported);
     let max_fps = limit.max_fps.map(|f| f + FPS_SLACK);
-    must(
-        rules.at_most("video_framerate", n, max_fps, video.fps),
-        Reason::VideoFramerateNotSupported,
-    );
+    must(rules.at_most("video_framerate", n, max_fps, video.fps), Reason::VideoFramerateNotSupported);
     must(
         rules.at_most("video_bitrate", n, limit.max_bitrate, stream.bitrate_bps),
         Reason::VideoBitrateNotSupported,
@@ -119,9 +113,7 @@ fn profile_fits(limit: &VideoLimit, stream: &Stream, rules: &mut Rules) -> bool 
             let fits = names::profile_listed(&names::codec(&stream.codec), &limit.profiles, found);
             rules.holds("video_profile", Some(stream.index), wanted, found, fits)
         }
-        None => {
-            rules.note("video_profile", Some(stream.index), wanted, "unknown", RuleVerdict::Unknown)
-        }
+        None => rules.note("video_profile", Some(stream.index), wanted, "unknown", RuleVerdict::Unknown),
     }
 }
 
@@ -220,8 +212,7 @@ pub(super) fn verdict(
         .unwrap_or(0);
     // What the sound leaves; 64 kb/s still shows something.
     let left_bps = limit_bps.map(|l| l.saturating_sub(audio_bps).max(64_000));
-    let max_bitrate_bps =
-        [left_bps, limit.and_then(|l| l.max_bitrate)].into_iter().flatten().min();
+    let max_bitrate_bps = [left_bps, limit.and_then(|l| l.max_bitrate)].into_iter().flatten().min();
     let (by_rate_w, by_rate_h) = max_bitrate_bps.map_or((u32::MAX, u32::MAX), size_for);
     let within = |limit: Option<u32>, source: u32, by_rate: u32| {
         Some(limit.unwrap_or(u32::MAX).min(source).min(by_rate)).filter(|n| *n > 0)
