@@ -100,9 +100,12 @@ function tools(page, mock) {
 }
 
 await test("the first run makes an account and enters", { account: false, signIn: false }, async (t) => {
+  const refused = [];
+  t.page.on("response", (r) => r.status() >= 400 && refused.push(r.url()));
   await t.page.goto("/");
   const form = t.id("setup-form");
   await form.waitFor();
+  check(refused.length === 0, `nothing is asked for that is refused: ${refused}`);
   await t.shot("setup");
   await t.accessible();
   await form.locator("[name=username]").fill("ada");
@@ -133,6 +136,8 @@ await test("a wrong password is told, the right one enters, sign out leaves", { 
 await test("home shows what was begun, what follows and what is new", {}, async (t) => {
   await t.page.getByRole("heading", { name: "Continue watching" }).waitFor();
   await t.page.getByRole("heading", { name: "Next up" }).waitFor();
+  check((await t.id("card").first().getAttribute("href")).startsWith("#/item/"), "a card leads to the title");
+  check((await t.page.getByRole("link", { name: /^Play / }).first().getAttribute("href")).startsWith("#/watch/"), "its button plays");
   await t.shot("home");
   await t.accessible();
 });
@@ -208,6 +213,7 @@ await test("a file plays as it is, is sought in, reports and ends its session", 
   check((await t.id("method").innerText()).includes("Direct play"), "the method is told");
   const sent = t.calls("POST /items/plain/play")[0].body.client.profile;
   check(sent.direct_play.some((d) => d.container === "mp4" && d.video.includes("h264") && d.audio.includes("aac")), "the profile is asked of the browser");
+  if (process.env.SHOW_PROFILE) process.stdout.write(`${JSON.stringify(sent, null, 1)}\n`);
   check(!JSON.stringify(sent).includes("hevc"), "what the browser does not decode is not in it");
   await t.shot("player");
   await t.page.keyboard.press("5");

@@ -17,17 +17,16 @@ class Auth {
 
   async check(): Promise<void> {
     this.standing = "checking";
-    const me = await routes.me();
-    if (me.kind === "ok") {
-      this.#entered(me.value);
-      return;
-    }
-    if (me.kind === "problem" && me.problem.status !== 401) {
-      this.standing = "unreachable";
-      return;
-    }
+    // First, and alone: without an account there is no one to ask for, and nothing to be refused.
     const setup = await routes.setupNeeded();
-    this.standing = setup.kind === "ok" && setup.value.needed ? "setup" : "out";
+    if (setup.kind === "ok" && setup.value.needed) {
+      this.standing = "setup";
+      return;
+    }
+    const me = await routes.me();
+    if (me.kind === "ok") this.#entered(me.value);
+    else if (me.kind === "problem" && me.problem.status === 401) this.standing = "out";
+    else this.standing = "unreachable";
   }
 
   /** Makes the first account; the text of the problem, or nothing. */
