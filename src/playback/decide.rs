@@ -301,6 +301,9 @@ pub fn decide(profile: &ClientProfile, file: &MediaInfo, choice: &Choice) -> Dec
     let burnt = placed.as_ref().filter(|p| p.action == Action::Burn).map(|p| p.stream);
     if let Some(video) = &mut video {
         video.burn_subtitle = burnt;
+        if !direct {
+            repacked_entry(video);
+        }
     }
 
     let method = method(direct, video.as_ref(), audio.as_ref());
@@ -319,6 +322,19 @@ pub fn decide(profile: &ClientProfile, file: &MediaInfo, choice: &Choice) -> Dec
         audio,
         subtitle: placed,
         rules: rules.0,
+    }
+}
+
+/// A repacked track has the sample entry whose parameter sets are outside the pictures: Apple's
+/// players open no other, and everybody else opens it too (ISO/IEC 14496-15 section 8.4.1.1).
+fn repacked_entry(video: &mut TrackVerdict) {
+    if let Some(codecs) = &mut video.codec_string {
+        for (inside, outside) in [("hev1.", "hvc1."), ("dvhe.", "dvh1."), ("avc3.", "avc1.")] {
+            if let Some(rest) = codecs.strip_prefix(inside) {
+                *codecs = format!("{outside}{rest}");
+                return;
+            }
+        }
     }
 }
 

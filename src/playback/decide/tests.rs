@@ -256,12 +256,15 @@ fn a_sample_entry_that_apple_does_not_open_is_repacked() {
     let tagged = |tag: &str| {
         let mut v = video("hevc", "Main", |_| {});
         v.codec_tag = Some(tag.to_owned());
+        v.codec_string = Some(format!("{tag}.1.6.L63.90"));
         file("mp4", &[v, audio(1, "aac", 2)])
     };
     let safari = builtin("safari").unwrap();
     let d = decide(&safari, &tagged("hev1"), &Choice::default());
     let only = [Reason::VideoCodecTagNotSupported];
     is_row(&d, Method::DirectStream, &only, "fmp4", Action::Copy, Action::Copy);
+    let codecs = d.video.unwrap().codec_string;
+    assert_eq!(codecs.as_deref(), Some("hvc1.1.6.L63.90"));
     assert_eq!(decide(&safari, &tagged("hvc1"), &Choice::default()).method, Method::DirectPlay);
 }
 
