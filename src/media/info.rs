@@ -296,3 +296,50 @@ impl MediaInfo {
         })
     }
 }
+
+impl Video {
+    /// The sample aspect, where it shows. 31679:31680 is a muxer's rounding and not a squeezed
+    /// picture: half a percent is four pixels of a picture of 720.
+    #[must_use]
+    pub fn anamorphic(&self) -> Option<[u32; 2]> {
+        let [w, h] = self.sample_aspect?;
+        let (a, b) = (u64::from(w), u64::from(h));
+        (w > 0 && h > 0 && a.abs_diff(b) * 200 > a.max(b)).then_some([w, h])
+    }
+
+    /// Width and height as shown: stretched by the sample aspect, then turned.
+    #[must_use]
+    pub fn shown_size(&self) -> (u32, u32) {
+        let mut width = self.width;
+        if let Some([num, den]) = self.anamorphic() {
+            let stretched = u64::from(width) * u64::from(num) + u64::from(den) / 2;
+            width = u32::try_from(stretched / u64::from(den)).unwrap_or(u32::MAX);
+        }
+        match self.rotation {
+            90 | 270 => (self.height, width),
+            _ => (width, self.height),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_are_shown_stretched_and_turned() {
+        for (size, sample_aspect, rotation, anamorphic, shown) in [
+            ((720, 576), Some([64, 45]), 0, true, (1024, 576)),
+            ((720, 480), Some([8, 9]), 0, true, (640, 480)),
+            ((640, 360), Some([31_679, 31_680]), 0, false, (640, 360)),
+            ((640, 360), Some([0, 1]), 0, false, (640, 360)),
+            ((640, 360), None, 90, false, (360, 640)),
+            ((640, 360), None, 180, false, (640, 360)),
+            ((720, 576), Some([64, 45]), 270, true, (576, 1024)),
+        ] {
+            let (width, height) = size;
+            let v = Video { width, height, sample_aspect, rotation, ..Video::default() };
+            assert_eq!((v.anamorphic().is_some(), v.shown_size()), (anamorphic, shown), "{v:?}");
+        }
+    }
+}

@@ -56,7 +56,7 @@ pub(super) fn check(
             Reason::InterlacedVideoNotSupported,
         );
     }
-    if let Some([w, h]) = anamorphic(video) {
+    if let Some([w, h]) = video.anamorphic() {
         must(
             rules.holds(
                 "sample_aspect",
@@ -85,14 +85,6 @@ pub(super) fn check(
 
 fn said(yes: bool) -> &'static str {
     if yes { "interlaced or progressive" } else { "progressive" }
-}
-
-/// A sample aspect that shows. 31679:31680 is a muxer's rounding, not a squeezed picture: half a
-/// percent is four pixels of a 720-pixel picture.
-fn anamorphic(video: &Video) -> Option<[u32; 2]> {
-    let [w, h] = video.sample_aspect?;
-    let (a, b) = (u64::from(w), u64::from(h));
-    (w > 0 && h > 0 && a.abs_diff(b) * 200 > a.max(b)).then_some([w, h])
 }
 
 fn all_video(profile: &ClientProfile) -> String {
