@@ -42,7 +42,9 @@ pub(crate) mod id {
     pub(crate) const TRANSFER: u32 = 0x55ba;
     pub(crate) const PRIMARIES: u32 = 0x55bb;
     pub(crate) const AUDIO: u32 = 0xe1;
+    pub(crate) const SAMPLE_RATE: u32 = 0xb5;
     pub(crate) const OUTPUT_SAMPLE_RATE: u32 = 0x78b5;
+    pub(crate) const CHANNELS: u32 = 0x9f;
     pub(crate) const CONTENT_ENCODINGS: u32 = 0x6d80;
     pub(crate) const CONTENT_ENCODING: u32 = 0x6240;
     pub(crate) const CONTENT_ENCODING_SCOPE: u32 = 0x5032;

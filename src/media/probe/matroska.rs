@@ -457,19 +457,27 @@ fn audio(
     settings: &::matroska::Audio,
     private: Option<&[u8]>,
 ) -> Result<Stream, Fail> {
-    let output_rate = raw
-        .child(id::AUDIO)
-        .and_then(|a| a.child(id::OUTPUT_SAMPLE_RATE))
-        .and_then(Element::float)
-        .filter(|r| *r > 0.0);
-    let rate = output_rate.unwrap_or(settings.sample_rate);
+    let element = raw.child(id::AUDIO);
+    let output_rate =
+        element.and_then(|a| a.child(id::OUTPUT_SAMPLE_RATE)).and_then(Element::float).filter(|r| *r > 0.0);
+    // A muxer leaves out what equals the default, mono at 8 kHz (section 5.1.4.1.29); the crate
+    // then says zero.
+    let given = |id| element.is_some_and(|a| a.child(id).is_some());
+    let rate = match output_rate {
+        Some(rate) => rate,
+        None if !given(id::SAMPLE_RATE) => 8_000.0,
+        None => settings.sample_rate,
+    };
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a cast to an integer saturates, and zero is refused below"
     )]
     let mut sample_rate = rate.round() as u32;
-    let mut channels = u32::try_from(settings.channels).unwrap_or(0);
+    let mut channels = match given(id::CHANNELS) {
+        true => u32::try_from(settings.channels).unwrap_or(0),
+        false => 1,
+    };
     let mut bit_depth = settings.bit_depth.and_then(|b| u8::try_from(b).ok()).filter(|b| *b > 0);
     let (mut profile, mut codec_string) = (None, None);
     let codec = match track.codec_id.as_str() {

@@ -79,6 +79,13 @@ fn agrees(path: &Path, info: &MediaInfo) {
         if told && !matches!(s.kind, StreamKind::Data) {
             assert_eq!(s.language.as_deref(), language, "language of {}", s.index);
         }
+        let flag = |word: &str| t["disposition"][word] == 1;
+        let d = s.disposition;
+        if !matches!(s.kind, StreamKind::Data) {
+            let ours = [d.default, d.forced, d.commentary, d.hearing_impaired, d.original];
+            let theirs = ["default", "forced", "comment", "hearing_impaired", "original"].map(flag);
+            assert_eq!(ours, theirs, "flags of {}", s.index);
+        }
         match &s.kind {
             StreamKind::Video(v) if !s.disposition.attached_picture => agrees_video(v, t),
             StreamKind::Audio(a) => {
@@ -309,4 +316,31 @@ fn files_without_a_good_index_have_no_key_frames() {
     let p = describe(&sparse).unwrap();
     assert_eq!(p.keyframes, None);
     agrees(&sparse, &p.info);
+}
+
+#[test]
+fn what_mkvmerge_leaves_out_is_the_default() {
+    let dir = TempDir::new().unwrap();
+    make(
+        &dir,
+        "-f lavfi -i testsrc2=s=64x64:r=25:d=2 -f lavfi -i sine=r=48000:d=2 -c:v libx264 -g 10 \
+         -c:a ac3 -ac 1 mono.mkv",
+    );
+    let out = Command::new("mkvmerge")
+        .args(["-q", "-o", "merged.mkv", "--language", "1:jpn", "--commentary-flag", "1:1"])
+        .args(["--track-name", "1:Talk", "mono.mkv"])
+        .current_dir(dir.path())
+        .output()
+        .expect("mkvmerge must be installed for this test");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stdout));
+    let merged = dir.path().join("merged.mkv");
+    let p = describe(&merged).unwrap();
+    agrees(&merged, &p.info);
+    agrees_key_frames(&merged, &p);
+    let (s, a) = p.info.audio().next().unwrap();
+    assert_eq!((a.channels, s.language.as_deref()), (1, Some("jpn")));
+    assert_eq!(s.title.as_deref(), Some("Talk"));
+    assert!(s.disposition.commentary);
+    // mkvmerge writes statistics.
+    assert!(s.bitrate_bps.is_some());
 }
