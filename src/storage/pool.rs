@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use spindle_base::clock;
 use tokio::sync::oneshot;
@@ -23,6 +23,11 @@ pub(crate) const THREADS: usize = 4;
 /// two thousand viewers on one device; beyond that an error now is kinder than an answer in minutes.
 /// A request is about 100 bytes: the bound costs 400 KiB.
 const MAX_WAITING: usize = 4096;
+
+/// How long a request waits for its own thread before another takes it: one positioning of a disk. A
+/// stream's next request often comes microseconds before its thread is free again; taking it at once
+/// would deal the stream out over all threads, and on a mirror over all disks.
+const LOYALTY: Duration = Duration::from_millis(8);
 
 /// Size of the throw-away buffer of a thread: stays in a second-level cache (see `sys::fill_cache`).
 pub(crate) const BUFFER_BYTES: usize = 64 << 10;
@@ -74,7 +79,8 @@ impl Job {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Job>,
-    busy: [bool; THREADS],
+    /// Since when each thread has been at its request.
+    busy: [Option<Instant>; THREADS],
     running: usize,
     tids: Vec<u32>,
     is_closed: bool,
@@ -202,35 +208,60 @@ impl Inner {
 
     fn next(&self, index: usize) -> Option<Job> {
         let mut state = self.lock();
-        state.busy[index] = false;
+        state.busy[index] = None;
         loop {
             if state.is_closed || (state.is_retired && state.waiting.is_empty()) {
                 return None;
             }
-            if let Some(at) = choose(&state, index) {
-                state.busy[index] = true;
-                let job = state.waiting.remove(at);
-                let more = !state.waiting.is_empty();
-                drop(state);
-                if more {
-                    // Its own thread has just become busy: others may take what prefers it.
-                    self.changed.notify_all();
+            let now = clock::instant();
+            match choose(&state, index, now) {
+                Choice::Take(at) => {
+                    state.busy[index] = Some(now);
+                    let job = state.waiting.remove(at);
+                    let more = !state.waiting.is_empty();
+                    drop(state);
+                    if more {
+                        // Its own thread has just become busy: others may come to take what prefers it.
+                        self.changed.notify_all();
+                    }
+                    return job;
                 }
-                return job;
+                Choice::Look(after) => {
+                    (state, _) = self.changed.wait_timeout(state, after).unwrap_or_else(PoisonError::into_inner);
+                }
+                Choice::Sleep => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
 
-/// The first request that thread `index` should take: one of its own, or one whose own thread is busy.
-fn choose(state: &State, index: usize) -> Option<usize> {
+/// What a free thread does.
+#[derive(Debug, PartialEq, Eq)]
+enum Choice {
+    /// The request at this place of the queue.
+    Take(usize),
+    /// Look again after this time.
+    Look(Duration),
+    Sleep,
+}
+
+/// The first request that thread `index` should take: one of its own, or one whose own thread has been busy
+/// for too long.
+fn choose(state: &State, index: usize, now: Instant) -> Choice {
     let home = |j: &Job| usize::try_from(j.affinity % THREADS as u64).unwrap_or(0);
-    state
-        .waiting
-        .iter()
-        .position(|j| home(j) == index)
-        .or_else(|| state.waiting.iter().position(|j| state.busy[home(j)]))
+    if let Some(at) = state.waiting.iter().position(|j| home(j) == index) {
+        return Choice::Take(at);
+    }
+    let mut soonest = None;
+    for (at, job) in state.waiting.iter().enumerate() {
+        // A free thread will take its own by itself.
+        let Some(since) = state.busy[home(job)] else { continue };
+        match LOYALTY.checked_sub(now.saturating_duration_since(since)) {
+            Some(left) if !left.is_zero() => soonest = Some(soonest.map_or(left, |s: Duration| s.min(left))),
+            _ => return Choice::Take(at),
+        }
+    }
+    soonest.map_or(Choice::Sleep, Choice::Look)
 }
 
 #[cfg(test)]
@@ -246,26 +277,32 @@ mod tests {
     fn a_stream_keeps_its_thread_while_that_is_free() {
         let pool = Pool::start("t").unwrap();
         let (tx, rx) = mpsc::channel();
-        for _ in 0..20 {
-            let tx = tx.clone();
-            pool.submit(job(3, move |l| tx.send(l.tid).unwrap())).unwrap();
-            let _ = rx.recv().unwrap();
-        }
-        // The answer is sent before the thread is marked free again, so a neighbour may take a request
-        // now and then; what matters is that requests are not dealt out in turn.
         let mut seen = Vec::new();
-        for _ in 0..40 {
+        for _ in 0..50 {
             let tx = tx.clone();
+            // The next one comes while the thread is not yet free again.
             pool.submit(job(3, move |l| tx.send(l.tid).unwrap())).unwrap();
             seen.push(rx.recv().unwrap());
-            while pool.0.lock().busy.iter().any(|b| *b) {
-                thread::yield_now();
-            }
         }
-        seen.dedup();
-        assert!(seen.len() <= 2, "{seen:?}");
+        let home = seen.iter().filter(|t| **t == seen[0]).count();
+        // A loaded machine may keep a thread off its CPU for longer than its loyalty lasts.
+        assert!(home >= 40, "{seen:?}");
         assert_eq!(pool.tids().len(), THREADS);
         assert!(pool.close(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn a_request_waits_for_its_own_thread_for_one_positioning_and_no_longer() {
+        let now = clock::instant();
+        let mut state = State::default();
+        state.waiting.push_back(job(1, |_| ()));
+        assert_eq!(choose(&state, 0, now), Choice::Sleep);
+        assert_eq!(choose(&state, 1, now), Choice::Take(0));
+        state.busy[1] = Some(now);
+        assert_eq!(choose(&state, 0, now), Choice::Look(LOYALTY));
+        assert_eq!(choose(&state, 0, now + LOYALTY), Choice::Take(0));
+        state.waiting.push_back(job(4, |_| ()));
+        assert_eq!(choose(&state, 0, now), Choice::Take(1));
     }
 
     #[test]

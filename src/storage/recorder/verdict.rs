@@ -22,7 +22,7 @@ pub(crate) struct Facts<'a> {
 }
 
 /// Disks that did a noticeable part: a stray request does not make a column.
-pub(crate) fn used<'a>(bytes: &'a [(Arc<str>, u64)]) -> Vec<&'a str> {
+pub(crate) fn used(bytes: &[(Arc<str>, u64)]) -> Vec<&str> {
     let most = bytes.iter().map(|(_, b)| *b).max().unwrap_or(0);
     bytes.iter().filter(|(_, b)| *b > 0 && *b >= most / 20).map(|(d, _)| &**d).collect()
 }
@@ -54,7 +54,7 @@ pub(crate) fn verdict(f: &Facts<'_>) -> String {
 }
 
 fn percent(part: u64, whole: u64) -> u64 {
-    if whole == 0 { 0 } else { part.saturating_mul(100) / whole }
+    part.saturating_mul(100).checked_div(whole).unwrap_or(0)
 }
 
 fn nothing_on_disks(f: &Facts<'_>) -> String {

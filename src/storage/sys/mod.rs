@@ -10,7 +10,7 @@ pub(crate) mod fiemap;
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Bytes that this thread has made the kernel fetch from storage since it began: `ru_inblock`, in
 /// units of 512 bytes whatever the device. Cache hits do not count, read-ahead does; measured equal
@@ -120,18 +120,32 @@ pub(crate) fn field_u16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at.checked_add(2)?)?.try_into().ok()?))
 }
 
-/// Mounts tracefs at `place` where only this process sees it.
-pub(crate) fn mount_tracefs_privately(place: &str) -> io::Result<()> {
-    let check = |done: libc::c_int| if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
-    let place = std::ffi::CString::new(place)?;
-    // SAFETY: plain flag; the caller is the only thread of its process, so no other loses its view.
-    // JUSTIFICATION: rustix marks its own wrapper unsafe as well.
-    check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
-    let nothing = std::ptr::null();
-    // SAFETY: null source, type and data are allowed where only propagation changes; the target is a C string.
-    // JUSTIFICATION: rustix's mount feature is not among those that the workspace builds.
-    check(unsafe { libc::mount(nothing, c"/".as_ptr(), nothing, libc::MS_REC | libc::MS_PRIVATE, nothing.cast()) })?;
-    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-    // SAFETY: all pointers are C strings or null. JUSTIFICATION: as above.
-    check(unsafe { libc::mount(c"tracefs".as_ptr(), place.as_ptr(), c"tracefs".as_ptr(), flags, nothing.cast()) })
+/// `fsopen`, `fsconfig`, `fsmount`: the same numbers on every architecture (asm-generic/unistd.h), Linux 5.2.
+const SYS_FSOPEN: libc::c_long = 430;
+const SYS_FSCONFIG: libc::c_long = 431;
+const SYS_FSMOUNT: libc::c_long = 432;
+/// `FSCONFIG_CMD_CREATE`.
+const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
+/// `FSOPEN_CLOEXEC` and `FSMOUNT_CLOEXEC`.
+const CLOEXEC: libc::c_uint = 1;
+
+/// A tracefs that is mounted nowhere: its root as a descriptor. A mount namespace of our own would do as
+/// well, but it would hold every filesystem of the machine: none could be unmounted while the helper runs.
+pub(crate) fn detached_tracefs() -> io::Result<OwnedFd> {
+    let owned = |fd: libc::c_long| {
+        let fd = i32::try_from(fd).ok().filter(|f| *f >= 0).ok_or_else(io::Error::last_os_error)?;
+        // SAFETY: a new descriptor that the call before returned and nobody else owns.
+        // JUSTIFICATION: the only way to own a raw descriptor.
+        Ok::<_, io::Error>(unsafe { OwnedFd::from_raw_fd(fd) })
+    };
+    // SAFETY: a C string and a flag. JUSTIFICATION: rustix's mount feature is not built in this workspace.
+    let context = owned(unsafe { libc::syscall(SYS_FSOPEN, c"tracefs".as_ptr(), CLOEXEC) })?;
+    let none = std::ptr::null::<libc::c_char>();
+    // SAFETY: CREATE takes no key and no value. JUSTIFICATION: as above.
+    let made = unsafe { libc::syscall(SYS_FSCONFIG, context.as_raw_fd(), FSCONFIG_CMD_CREATE, none, none, 0) };
+    if made != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: integers alone. JUSTIFICATION: as above.
+    owned(unsafe { libc::syscall(SYS_FSMOUNT, context.as_raw_fd(), CLOEXEC, 0) })
 }

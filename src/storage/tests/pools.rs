@@ -3,6 +3,8 @@
 //!
 //! Needs root, loop devices and tracefs; says so and passes where they are not to be had.
 
+#![expect(clippy::unwrap_used, reason = "tests: a failure is a failure")]
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -391,6 +393,38 @@ fn a_helper_that_dies_leaves_the_streams_running_and_the_record_says_so() {
     storage.close();
 }
 
+#[test]
+fn no_helper_is_left_when_the_server_is_killed() {
+    needs_root!();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "a_server_that_waits", "--nocapture"]).env("SPINDLE_POOLS_WAIT", "1");
+    let mut server = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(server.stdout.take().unwrap()));
+    let helper: u32 = lines
+        .find_map(|l| l.unwrap().split_once("HELPER ").map(|(_, pid)| pid.trim().parse().unwrap()))
+        .expect("the server had a helper");
+    assert!(Path::new(&format!("/proc/{helper}")).exists());
+    server.kill().unwrap();
+    server.wait().unwrap();
+    // Bounded by the test runner's patience alone: a helper that stays makes this hang, which is a failure.
+    while fs::read_to_string(format!("/proc/{helper}/stat")).is_ok_and(|s| !s.contains(") Z ")) {
+        std::thread::yield_now();
+    }
+}
+
+/// Not a test of its own: the server of the one above.
+#[test]
+fn a_server_that_waits() {
+    if std::env::var("SPINDLE_POOLS_WAIT").is_err() {
+        return;
+    }
+    let _storage = storage(HelperMode::Auto);
+    writeln!(std::io::stdout(), "HELPER {}", children()[0]).unwrap();
+    loop {
+        std::thread::park();
+    }
+}
+
 /// Helpers that this process started.
 fn children() -> Vec<u32> {
     let me = std::process::id();
@@ -495,6 +529,44 @@ fn with_a_helper_on_a_socket_a_server_without_privilege_is_exact() {
     assert!(status.contains("CapEff:\t0000004000200000") && status.contains("Uid:\t65534"), "{status}");
     assert_eq!(record.attribution, AttributionMode::BlockTrace, "{:?}", record.why);
     assert_eq!(by_disk(&[record]), data);
+}
+
+/// A worker is another process that reads by itself: here `cat` through its descriptor.
+#[test]
+fn what_a_worker_process_reads_is_counted_for_its_stream() {
+    needs_root!();
+    let mut pool = Pool::new("btrfs", "raid0", 2);
+    let (a, _) = pool.fill();
+    let (rt, storage, stream) = (runtime(), storage(HelperMode::Auto), StreamId(5));
+    storage.begin(stream);
+    let file = rt.block_on(storage.open(&a, stream)).unwrap();
+    let trace = Trace::start(&pool.names());
+    let input = file.worker_fd().unwrap();
+    let mut worker = Command::new("cat").stdin(input).stdout(std::process::Stdio::null()).spawn().unwrap();
+    storage.note_worker(stream, worker.id());
+    worker.wait().unwrap();
+    let record = storage.end(stream).unwrap();
+    let (data, _) = trace.stop();
+    storage.close();
+    assert_eq!(record.attribution, AttributionMode::BlockTrace, "{:?}", record.why);
+    assert!(data.values().sum::<u64>() >= FILE_BYTES);
+    assert_eq!(by_disk(&[record]), data);
+}
+
+#[test]
+fn reads_that_a_worker_reports_are_placed_by_the_map_without_a_trace() {
+    needs_root!();
+    use spindle_storage::WorkerRead;
+    let mut pool = Pool::new("ext4", "plain", 1);
+    let (a, _) = pool.fill();
+    let (rt, storage, stream) = (runtime(), storage(HelperMode::Off), StreamId(5));
+    storage.begin(stream);
+    let file = rt.block_on(storage.open(&a, stream)).unwrap();
+    let row = |offset, inblock_bytes| WorkerRead { tid: 7, offset, len_bytes: 65536, inblock_bytes, start_us: 1, end_us: 2 };
+    storage.worker_reads(stream, &file, &[row(0, 262_144), row(65536, 0), row(131_072, 0)]);
+    let record = storage.end(stream).unwrap();
+    storage.close();
+    assert_eq!(by_disk(&[record]), BTreeMap::from([(pool.names()[0].clone(), 262_144)]));
 }
 
 #[test]

@@ -65,6 +65,9 @@ struct State {
     first: Option<SyncSender<()>>,
 }
 
+/// How the helper is come by, on a thread of its own.
+type Way = Box<dyn FnOnce(Arc<Shared>) + Send>;
+
 /// The answer to a question: chunks if it was for those.
 type Answer = Result<Vec<Chunk>, String>;
 
@@ -88,7 +91,7 @@ impl Trace {
             }),
             thread: Mutex::new(None),
         }));
-        let way: Result<Box<dyn FnOnce(Arc<Shared>) + Send>, String> = match &config.helper {
+        let way: Result<Way, String> = match &config.helper {
             HelperMode::Off => Err("the block trace is switched off in the configuration".to_owned()),
             HelperMode::Socket(path) => {
                 let path = path.clone();
@@ -97,7 +100,7 @@ impl Trace {
             HelperMode::Auto => may_trace(config.helper_program.as_deref()).map(|program| {
                 let program = program.to_owned();
                 let run = move |shared: Arc<Shared>| shared.spawn(&program);
-                Box::new(run) as Box<dyn FnOnce(Arc<Shared>) + Send>
+                Box::new(run) as Way
             }),
         };
         match way {

@@ -27,7 +27,7 @@ pub(super) struct Format {
 }
 
 /// Where tracefs may be mounted.
-pub(super) const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// A mounted tracefs whose block events this process may read.
 pub(super) fn find() -> Result<PathBuf, String> {
@@ -57,7 +57,7 @@ pub(super) fn read(tracefs: &Path) -> Result<Vec<Format>, String> {
         .collect()
 }
 
-/// `field:dev_t dev;	offset:8;	size:4;	signed:0;`
+/// Lines like `field:dev_t dev; offset:8; size:4; signed:0;`, with tabs.
 fn parse(text: &str, id: u16, op: BlockOp) -> Option<Format> {
     let field = |name: &str| {
         text.lines().find_map(|line| {

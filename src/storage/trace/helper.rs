@@ -4,12 +4,12 @@
 //! It opens every ring first, which takes root's files in tracefs, then drops all privileges but two:
 //! CAP_PERFMON, for the events of disks that are named later, and CAP_SYS_ADMIN where it has it, because the
 //! chunk tree of a descriptor that the server passes can be had in no other way. As root it also becomes
-//! `nobody`. It must be called before the process has other threads.
+//! `nobody`.
 
 use std::ffi::CString;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -169,12 +169,13 @@ const MAX_GROUPS: usize = 16;
 
 impl Tracer {
     fn open() -> Result<Self, String> {
-        let tracefs = format::find().or_else(|why| {
-            // In a mount namespace of our own: nobody else gets to see it.
-            sys::mount_tracefs_privately(format::PLACES[0]).map_err(|e| format!("{why}, and mounting it failed: {e}"))?;
-            format::find()
-        })?;
-        let formats = format::read(&tracefs)?;
+        let formats = match format::find() {
+            Ok(tracefs) => format::read(&tracefs)?,
+            Err(why) => {
+                let root = sys::detached_tracefs().map_err(|e| format!("{why}, and cannot be had ({e})"))?;
+                format::read(&PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd())))?
+            }
+        };
         let mut tracer = Self { formats, rings: Vec::new(), groups: Vec::new(), lost: 0 };
         for cpu in online_cpus() {
             tracer.add_cpu(cpu).map_err(|e| match e.raw_os_error() {
@@ -221,7 +222,7 @@ impl Tracer {
             for f in &self.formats {
                 let event = Event::open(f.id, *cpu, WATERMARK_BYTES)?;
                 event.set_filter(&filter)?;
-                event.into_ring_of(owner.as_fd())?;
+                event.share_ring_of(owner.as_fd())?;
                 event.run()?;
                 events.push(event);
             }

@@ -78,7 +78,7 @@ impl Event {
     }
 
     /// Sends this event's samples into the ring of another event of the same CPU.
-    pub(super) fn into_ring_of(&self, other: BorrowedFd<'_>) -> io::Result<()> {
+    pub(super) fn share_ring_of(&self, other: BorrowedFd<'_>) -> io::Result<()> {
         // SAFETY: this request takes a descriptor by value. JUSTIFICATION: rustix has no wrapper.
         done(unsafe { libc::ioctl(self.0.as_raw_fd(), libc::Ioctl::from(SET_OUTPUT), other.as_raw_fd()) })
     }
