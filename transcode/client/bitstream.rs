@@ -83,11 +83,7 @@ pub fn nal_kind(nal: &[u8], hevc: bool) -> u8 {
 #[must_use]
 pub fn starts_decoding(nal: &[u8], hevc: bool) -> bool {
     let kind = nal_kind(nal, hevc);
-    if hevc {
-        (16..=21).contains(&kind)
-    } else {
-        kind == 5
-    }
+    if hevc { (16..=21).contains(&kind) } else { kind == 5 }
 }
 
 /// An ADTS header (ISO/IEC 13818-7 section 6.2).
@@ -122,9 +118,7 @@ mod tests {
 
     #[test]
     fn annex_b_becomes_lengths_without_delimiters() {
-        let data = [
-            0, 0, 0, 1, 9, 0xf0, 0, 0, 0, 1, 0x65, 1, 2, 0, 0, 1, 0x41, 3, 0, 0,
-        ];
+        let data = [0, 0, 0, 1, 9, 0xf0, 0, 0, 0, 1, 0x65, 1, 2, 0, 0, 1, 0x41, 3, 0, 0];
         let mut out = Vec::new();
         annex_b_to_lengths(&data, false, &mut out);
         assert_eq!(out, [0, 0, 0, 3, 0x65, 1, 2, 0, 0, 0, 2, 0x41, 3]);
@@ -153,13 +147,7 @@ mod tests {
     fn an_adts_header_gives_its_configuration() {
         // LC, 48 kHz, stereo, without checksum.
         let header = adts(&[0xff, 0xf1, 0x4c, 0x80, 0x02, 0x1f, 0xfc]).unwrap();
-        assert_eq!(
-            header,
-            Adts {
-                header_bytes: 7,
-                config: [0x11, 0x90]
-            }
-        );
+        assert_eq!(header, Adts { header_bytes: 7, config: [0x11, 0x90] });
         assert_eq!(adts(&[0xff, 0xf1, 0x4c, 0, 0, 0, 0]), None);
         assert_eq!(adts(&[1, 2, 3]), None);
     }

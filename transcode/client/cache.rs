@@ -26,10 +26,7 @@ pub struct Segment {
 
 impl Segment {
     pub(crate) fn new(file: File, len_bytes: u64) -> Self {
-        Self {
-            file: Arc::new(file),
-            len_bytes,
-        }
+        Self { file: Arc::new(file), len_bytes }
     }
 
     /// The file that holds it, from offset 0, for sendfile. Not to be written or moved in.
@@ -82,11 +79,7 @@ impl Cache {
     /// If the folder cannot be made or written.
     pub fn open(folder: &Path, limit_bytes: u64) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
-        let cache = Self {
-            folder: folder.to_owned(),
-            limit_bytes,
-            inner: Mutex::default(),
-        };
+        let cache = Self { folder: folder.to_owned(), limit_bytes, inner: Mutex::default() };
         // Says now what the first viewer would otherwise find out.
         cache.new_file()?;
         Ok(cache)
@@ -102,12 +95,8 @@ impl Cache {
         match rustix::fs::open(&self.folder, flags, mode) {
             Ok(fd) => Ok(fd.into()),
             // Not every file system knows O_TMPFILE: make a name and take it away again.
-            Err(
-                rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL,
-            ) => {
-                let path = self
-                    .folder
-                    .join(format!("segment-{}", spindle_base::id::new_id()));
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL) => {
+                let path = self.folder.join(format!("segment-{}", spindle_base::id::new_id()));
                 let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
                 let fd = rustix::fs::open(&path, flags, mode)?;
                 std::fs::remove_file(&path)?;
@@ -156,9 +145,7 @@ impl Cache {
     #[must_use]
     pub fn present(&self, key: RenditionKey, from: usize, to: usize) -> BTreeSet<usize> {
         let inner = self.inner.lock();
-        (from..to)
-            .filter(|n| inner.held.contains_key(&(key, Some(*n))))
-            .collect()
+        (from..to).filter(|n| inner.held.contains_key(&(key, Some(*n)))).collect()
     }
 }
 
@@ -191,19 +178,8 @@ mod tests {
     use crate::plan::{Boundaries, FileKey, Plan};
 
     fn key() -> RenditionKey {
-        let file = FileKey {
-            dev: 1,
-            ino: 1,
-            size_bytes: 1,
-            modified_us: 1,
-            changed_us: 1,
-        };
-        let plan = Plan {
-            video: None,
-            audio: None,
-            boundaries: Boundaries::default(),
-            start_us: None,
-        };
+        let file = FileKey { dev: 1, ino: 1, size_bytes: 1, modified_us: 1, changed_us: 1 };
+        let plan = Plan { video: None, audio: None, boundaries: Boundaries::default(), start_us: None };
         RenditionKey::new(file, &plan)
     }
 
@@ -223,16 +199,9 @@ mod tests {
         cache.put(key(), Some(2), segment(&cache, &[2; 10]));
         assert!(cache.get(key(), Some(1)).is_some());
         cache.put(key(), Some(3), segment(&cache, &[3; 10]));
-        assert_eq!(
-            cache.present(key(), 0, 9).into_iter().collect::<Vec<_>>(),
-            [0, 1, 3]
-        );
+        assert_eq!(cache.present(key(), 0, 9).into_iter().collect::<Vec<_>>(), [0, 1, 3]);
         assert_eq!(cache.total_bytes(), 30);
         assert_eq!(held.read().unwrap(), vec![0; 10]);
-        assert_eq!(
-            std::fs::read_dir(folder.path()).unwrap().count(),
-            0,
-            "files have no names"
-        );
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "files have no names");
     }
 }

@@ -66,10 +66,7 @@ impl TranscodeError {
     }
 
     pub(crate) fn io(what: impl Into<String>, why: impl std::fmt::Display) -> Self {
-        Self::Io {
-            what: what.into(),
-            why: why.to_string(),
-        }
+        Self::Io { what: what.into(), why: why.to_string() }
     }
 
     /// A worker's own refusal, as an error.
@@ -78,10 +75,7 @@ impl TranscodeError {
             FailKind::Unreadable => Self::Unreadable(reason),
             FailKind::BadRequest => Self::BadRequest(reason),
             FailKind::NoSpace => Self::NoSpace,
-            FailKind::Fault => Self::Io {
-                what: "transcode".to_owned(),
-                why: reason,
-            },
+            FailKind::Fault => Self::Io { what: "transcode".to_owned(), why: reason },
         }
     }
 }

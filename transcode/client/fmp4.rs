@@ -43,8 +43,7 @@ const NON_SYNC: u32 = 0x0101_0000;
 /// the first run, then all of the second.
 #[must_use]
 pub fn fragment_head(sequence: u32, runs: &[TrackRun<'_>]) -> Vec<u8> {
-    let mut out =
-        Vec::with_capacity(256 + runs.iter().map(|r| r.samples.len() * 16).sum::<usize>());
+    let mut out = Vec::with_capacity(256 + runs.iter().map(|r| r.samples.len() * 16).sum::<usize>());
     let mut offsets = Vec::with_capacity(runs.len());
     boxed(&mut out, *b"moof", |out| {
         boxed(out, *b"mfhd", |out| {
@@ -90,10 +89,7 @@ fn traf(out: &mut Vec<u8>, run: &TrackRun<'_>) -> usize {
         u32s(out, &[0x0100_0000]);
         out.extend_from_slice(&run.decode_time.to_be_bytes());
     });
-    let plain = run
-        .samples
-        .iter()
-        .all(|s| s.sync && s.composition_offset == 0);
+    let plain = run.samples.iter().all(|s| s.sync && s.composition_offset == 0);
     let mut place = 0;
     boxed(out, *b"trun", |out| {
         // data-offset, duration, size, flags; composition offsets where there are any.
@@ -135,9 +131,16 @@ fn u32s(out: &mut Vec<u8>, values: &[u32]) {
 /// they do not depend on what a demuxer guessed. `next` is the smallest presentation time after
 /// the segment, which ends the last duration; without one `last_duration` is taken.
 ///
+/// `media_time` is what the track's edit list takes off again ([`with_edit`]).
+///
 /// Presentation times that are doubled (broken files) are pushed one tick apart.
 #[must_use]
-pub fn decode_times(presentation: &[i64], next: Option<i64>, last_duration: i64) -> Vec<Timed> {
+pub fn decode_times(
+    presentation: &[i64],
+    next: Option<i64>,
+    last_duration: i64,
+    media_time: i64,
+) -> Vec<Timed> {
     let mut sorted = presentation.to_vec();
     sorted.sort_unstable();
     for i in 1..sorted.len() {
@@ -156,7 +159,7 @@ pub fn decode_times(presentation: &[i64], next: Option<i64>, last_duration: i64)
             Timed {
                 decode_time: sorted[i],
                 duration: u32::try_from(until - sorted[i]).unwrap_or(u32::MAX),
-                composition_offset: i32::try_from(presentation[i] - sorted[i]).unwrap_or(0),
+                composition_offset: i32::try_from(presentation[i] + media_time - sorted[i]).unwrap_or(0),
             }
         })
         .collect()
@@ -182,6 +185,62 @@ pub struct Track {
     pub timescale: u32,
 }
 
+/// Puts an edit list (section 8.6.6) into a track of an init segment, which begins the
+/// presentation at `media_time`, in ticks of the track.
+///
+/// With it composition offsets need not be negative: decode times are presentation times, and
+/// every picture is composed `media_time` later than it is shown. Readers of FFmpeg's kind would
+/// take a negative offset for a shift of the whole track. `None` if there is no such track.
+#[must_use]
+pub fn with_edit(init: &[u8], track_id: u32, media_time: u32) -> Option<Vec<u8>> {
+    let mut edit = Vec::new();
+    boxed(&mut edit, *b"edts", |out| {
+        boxed(out, *b"elst", |out| {
+            // One entry; duration 0: all that follows in fragments. Rate 1.0.
+            u32s(out, &[0, 1, 0, media_time, 0x0001_0000]);
+        });
+    });
+    let grow = |out: &mut Vec<u8>, at: usize| {
+        let size = be32(out, at)?.checked_add(u32::try_from(edit.len()).ok()?)?;
+        out.get_mut(at..at + 4)?.copy_from_slice(&size.to_be_bytes());
+        Some(())
+    };
+    let moov_at = position(init, 0, init.len(), *b"moov", 0)?;
+    let moov_end = moov_at + be32(init, moov_at)? as usize;
+    for nth in 0.. {
+        let trak_at = position(init, moov_at + 8, moov_end, *b"trak", nth)?;
+        let trak_end = trak_at + be32(init, trak_at)? as usize;
+        let tkhd_at = position(init, trak_at + 8, trak_end, *b"tkhd", 0)?;
+        let tkhd_end = tkhd_at + be32(init, tkhd_at)? as usize;
+        let body = init.get(tkhd_at + 8..tkhd_end)?;
+        if be32(body, if body.first() == Some(&1) { 20 } else { 12 })? == track_id {
+            let mut out = init.to_vec();
+            grow(&mut out, moov_at)?;
+            grow(&mut out, trak_at)?;
+            out.splice(tkhd_end..tkhd_end, edit);
+            return Some(out);
+        }
+    }
+    None
+}
+
+/// Offset of the `nth` box of this name among those in `from..to`.
+fn position(bytes: &[u8], from: usize, to: usize, name: [u8; 4], nth: usize) -> Option<usize> {
+    let mut at = from;
+    let mut seen = 0;
+    while at < to {
+        let size = be32(bytes, at)? as usize;
+        if bytes.get(at + 4..at + 8)? == name {
+            if seen == nth {
+                return (at.checked_add(size)? <= to && size >= 8).then_some(at);
+            }
+            seen += 1;
+        }
+        at = at.checked_add(size.max(8))?;
+    }
+    None
+}
+
 /// Reads the tracks of an init segment, in order. `None` if it holds no whole `moov`.
 #[must_use]
 pub fn tracks(init: &[u8]) -> Option<Vec<Track>> {
@@ -193,10 +252,7 @@ pub fn tracks(init: &[u8]) -> Option<Vec<Track>> {
             let mdhd = child(child(body, *b"mdia")?, *b"mdhd")?;
             // Both begin with version and flags, then two times of 4 or 8 bytes.
             let after_times = |b: &[u8]| if b.first() == Some(&1) { 20 } else { 12 };
-            out.push(Track {
-                id: be32(tkhd, after_times(tkhd))?,
-                timescale: be32(mdhd, after_times(mdhd))?,
-            });
+            out.push(Track { id: be32(tkhd, after_times(tkhd))?, timescale: be32(mdhd, after_times(mdhd))? });
         }
     }
     (!out.is_empty()).then_some(out)
@@ -230,38 +286,15 @@ mod tests {
     #[test]
     fn a_fragment_of_two_tracks_has_these_very_bytes() {
         let video = [
-            Sample {
-                len_bytes: 3,
-                duration: 512,
-                composition_offset: 0,
-                sync: true,
-            },
-            Sample {
-                len_bytes: 2,
-                duration: 512,
-                composition_offset: -512,
-                sync: false,
-            },
+            Sample { len_bytes: 3, duration: 512, composition_offset: 0, sync: true },
+            Sample { len_bytes: 2, duration: 512, composition_offset: -512, sync: false },
         ];
-        let audio = [Sample {
-            len_bytes: 4,
-            duration: 1024,
-            composition_offset: 0,
-            sync: true,
-        }];
+        let audio = [Sample { len_bytes: 4, duration: 1024, composition_offset: 0, sync: true }];
         let head = fragment_head(
             7,
             &[
-                TrackRun {
-                    track_id: 1,
-                    decode_time: 0x1_0000_0000,
-                    samples: &video,
-                },
-                TrackRun {
-                    track_id: 2,
-                    decode_time: 48_000,
-                    samples: &audio,
-                },
+                TrackRun { track_id: 1, decode_time: 0x1_0000_0000, samples: &video },
+                TrackRun { track_id: 2, decode_time: 48_000, samples: &audio },
             ],
         );
         let expected: &[&[u8]] = &[
@@ -339,23 +372,44 @@ mod tests {
     #[test]
     fn decode_times_are_the_sorted_presentation_times() {
         // I P B B of a stream at 40 ticks a picture that starts at 1000.
-        let times = decode_times(&[1000, 1120, 1040, 1080], Some(1160), 40);
+        let times = decode_times(&[1000, 1120, 1040, 1080], Some(1160), 40, 40);
         let decode: Vec<_> = times.iter().map(|t| t.decode_time).collect();
         assert_eq!(decode, [1000, 1040, 1080, 1120]);
         let offsets: Vec<_> = times.iter().map(|t| t.composition_offset).collect();
-        assert_eq!(offsets, [0, 80, -40, -40]);
+        assert_eq!(offsets, [40, 120, 0, 0]);
         assert_eq!(times.iter().map(|t| t.duration).sum::<u32>(), 160);
     }
 
     #[test]
     fn doubled_times_are_pushed_apart_and_the_end_needs_no_successor() {
-        let times = decode_times(&[0, 0, 10], None, 10);
-        assert_eq!(
-            times.iter().map(|t| t.decode_time).collect::<Vec<_>>(),
-            [0, 1, 10]
-        );
+        let times = decode_times(&[0, 0, 10], None, 10, 0);
+        assert_eq!(times.iter().map(|t| t.decode_time).collect::<Vec<_>>(), [0, 1, 10]);
         assert_eq!(times[2].duration, 10);
-        assert!(decode_times(&[], Some(5), 1).is_empty());
+        assert!(decode_times(&[], Some(5), 1, 0).is_empty());
+    }
+
+    #[test]
+    fn an_edit_list_is_put_behind_the_track_header() {
+        let mut init = Vec::new();
+        boxed(&mut init, *b"ftyp", |_| {});
+        boxed(&mut init, *b"moov", |out| {
+            for id in [1, 2] {
+                boxed(out, *b"trak", |out| {
+                    boxed(out, *b"tkhd", |out| u32s(out, &[0, 0, 0, id, 0]));
+                    boxed(out, *b"mdia", |out| {
+                        boxed(out, *b"mdhd", |out| u32s(out, &[0, 0, 0, 1000 * id, 0]));
+                    });
+                });
+            }
+        });
+        let edited = with_edit(&init, 2, 80).unwrap();
+        assert_eq!(edited.len(), init.len() + 36);
+        assert_eq!(tracks(&edited), tracks(&init));
+        let moov = child(&edited, *b"moov").unwrap();
+        let trak = Boxes(moov).nth(1).unwrap().1;
+        let elst = child(child(trak, *b"edts").unwrap(), *b"elst").unwrap();
+        assert_eq!(elst, [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 80, 0, 1, 0, 0]);
+        assert_eq!(with_edit(&init, 3, 80), None);
     }
 
     #[test]

@@ -54,14 +54,7 @@ pub(crate) async fn picture(
     what: Picture,
     max_width: u32,
 ) -> Result<Bytes, TranscodeError> {
-    written(
-        pool,
-        cache,
-        &Request::Picture { what, max_width },
-        &file,
-        "a picture",
-    )
-    .await
+    written(pool, cache, &Request::Picture { what, max_width }, &file, "a picture").await
 }
 
 /// Runs a job that writes into a file, and reads that.
@@ -72,9 +65,8 @@ async fn written(
     file: &OwnedFd,
     what: &str,
 ) -> Result<Bytes, TranscodeError> {
-    let output: File = cache
-        .new_file()
-        .map_err(|e| TranscodeError::io("make a file in the transcoding cache", e))?;
+    let output: File =
+        cache.new_file().map_err(|e| TranscodeError::io("make a file in the transcoding cache", e))?;
     match run(pool, request, &[file.as_fd(), output.as_fd()], what).await? {
         Reply::Written { len_bytes } => {
             let segment = Segment::new(output, len_bytes);
@@ -96,18 +88,11 @@ async fn run(
 ) -> Result<Reply, TranscodeError> {
     let _permit = pool.job_permit().await?;
     let mut worker = pool.take().await?;
-    worker
-        .sender()
-        .send(request, fds)
-        .await
-        .map_err(|_| TranscodeError::Crashed(what.to_owned()))?;
+    worker.sender().send(request, fds).await.map_err(|_| TranscodeError::Crashed(what.to_owned()))?;
     loop {
         let reply = tokio::time::timeout(PATIENCE, worker.recv())
             .await
-            .map_err(|_| TranscodeError::Hung {
-                what: what.to_owned(),
-                seconds: PATIENCE.as_secs(),
-            })?
+            .map_err(|_| TranscodeError::Hung { what: what.to_owned(), seconds: PATIENCE.as_secs() })?
             .map_err(|_| TranscodeError::Crashed(what.to_owned()))?;
         match reply {
             Reply::Progress { .. } | Reply::Reads { .. } => {}

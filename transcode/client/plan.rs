@@ -95,12 +95,8 @@ impl Boundaries {
     /// The segment that holds the time `at_us`, within `tolerance_us` before its start.
     #[must_use]
     pub fn segment_at(&self, at_us: i64, tolerance_us: i64) -> usize {
-        let after = self
-            .0
-            .partition_point(|b| *b <= at_us.saturating_add(tolerance_us));
-        after
-            .saturating_sub(1)
-            .min(self.segments().saturating_sub(1))
+        let after = self.0.partition_point(|b| *b <= at_us.saturating_add(tolerance_us));
+        after.saturating_sub(1).min(self.segments().saturating_sub(1))
     }
 }
 
@@ -139,10 +135,7 @@ impl RenditionKey {
             plan.hash(&mut hasher);
             hasher.finish()
         };
-        Self {
-            file,
-            plan: [half(0), half(1)],
-        }
+        Self { file, plan: [half(0), half(1)] }
     }
 }
 
@@ -175,26 +168,14 @@ mod tests {
 
     #[test]
     fn keys_differ_when_the_plan_does() {
-        let file = FileKey {
-            dev: 1,
-            ino: 2,
-            size_bytes: 3,
-            modified_us: 4,
-            changed_us: 5,
-        };
+        let file = FileKey { dev: 1, ino: 2, size_bytes: 3, modified_us: 4, changed_us: 5 };
         let plan = |stream| Plan {
             video: Some(VideoPlan::Copy { stream }),
             audio: None,
             boundaries: Boundaries(vec![0, 1]),
             start_us: None,
         };
-        assert_eq!(
-            RenditionKey::new(file, &plan(0)),
-            RenditionKey::new(file, &plan(0))
-        );
-        assert_ne!(
-            RenditionKey::new(file, &plan(0)),
-            RenditionKey::new(file, &plan(1))
-        );
+        assert_eq!(RenditionKey::new(file, &plan(0)), RenditionKey::new(file, &plan(0)));
+        assert_ne!(RenditionKey::new(file, &plan(0)), RenditionKey::new(file, &plan(1)));
     }
 }

@@ -51,10 +51,7 @@ impl Pool {
 
     /// The turn of a job of one answer.
     pub(crate) async fn job_permit(&self) -> Result<SemaphorePermit<'_>, TranscodeError> {
-        self.jobs
-            .acquire()
-            .await
-            .map_err(|_| TranscodeError::Stopping)
+        self.jobs.acquire().await.map_err(|_| TranscodeError::Stopping)
     }
 
     pub(crate) fn has_slot(&self) -> bool {

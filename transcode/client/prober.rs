@@ -42,13 +42,8 @@ struct Flying {
 /// Runs until the senders are gone or the server stops.
 pub(crate) async fn run(pool: Arc<Pool>, mut inbox: mpsc::Receiver<Job>) {
     let stop = pool.shutdown().token();
-    let mut prober = Prober {
-        pool,
-        worker: None,
-        flight: VecDeque::new(),
-        next_id: 0,
-        head_since: Instant::now(),
-    };
+    let mut prober =
+        Prober { pool, worker: None, flight: VecDeque::new(), next_id: 0, head_since: Instant::now() };
     loop {
         let deadline = prober.head_since + PATIENCE;
         let busy = !prober.flight.is_empty();
@@ -93,11 +88,7 @@ impl Prober {
         if self.flight.is_empty() {
             self.head_since = Instant::now();
         }
-        self.flight.push_back(Flying {
-            id,
-            job,
-            second_try: false,
-        });
+        self.flight.push_back(Flying { id, job, second_try: false });
         if self.worker.is_none() {
             self.restart().await;
         } else if let Some(last) = self.flight.back()
@@ -111,9 +102,7 @@ impl Prober {
     fn answer(&mut self, reply: Reply) {
         let (id, result) = match reply {
             Reply::Probed { id, info } => (id, Ok(*info)),
-            Reply::ProbeFailed { id, kind, reason } => {
-                (id, Err(TranscodeError::refused(kind, reason)))
-            }
+            Reply::ProbeFailed { id, kind, reason } => (id, Err(TranscodeError::refused(kind, reason))),
             // Progress and reads of the input: the scan is attributed as a whole.
             _ => return,
         };
@@ -179,12 +168,6 @@ async fn send(worker: Option<&Worker>, flying: &Flying) -> std::io::Result<()> {
     let Some(worker) = worker else {
         return Err(std::io::ErrorKind::NotConnected.into());
     };
-    let request = Request::Probe {
-        id: flying.id,
-        name: flying.job.name.clone(),
-    };
-    worker
-        .sender()
-        .send(&request, &[flying.job.file.as_fd()])
-        .await
+    let request = Request::Probe { id: flying.id, name: flying.job.name.clone() };
+    worker.sender().send(&request, &[flying.job.file.as_fd()]).await
 }

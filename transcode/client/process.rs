@@ -46,23 +46,19 @@ struct Started {
 impl Spawner {
     pub(crate) fn start(program: PathBuf) -> io::Result<Self> {
         let (orders, inbox) = mpsc::channel::<Order>();
-        std::thread::Builder::new()
-            .name("transcode-spawn".to_owned())
-            .spawn(move || {
-                // Ends when the last sender is dropped, and takes every worker along.
-                for order in inbox {
-                    let _ = order.answer.send(spawn(&program));
-                }
-            })?;
+        std::thread::Builder::new().name("transcode-spawn".to_owned()).spawn(move || {
+            // Ends when the last sender is dropped, and takes every worker along.
+            for order in inbox {
+                let _ = order.answer.send(spawn(&program));
+            }
+        })?;
         Ok(Self { orders })
     }
 
     /// A new worker that has said hello.
     pub(crate) async fn worker(&self) -> Result<Worker, TranscodeError> {
         let (answer, started) = oneshot::channel();
-        self.orders
-            .send(Order { answer })
-            .map_err(|_| TranscodeError::Stopping)?;
+        self.orders.send(Order { answer }).map_err(|_| TranscodeError::Stopping)?;
         let started = started
             .await
             .map_err(|_| TranscodeError::Stopping)?
@@ -83,23 +79,13 @@ fn spawn(program: &PathBuf) -> io::Result<Started> {
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .env_clear();
-    let mut child = command.spawn().map_err(|e| {
-        io::Error::new(
-            e.kind(),
-            format!("unable to start `{}`: {e}", program.display()),
-        )
-    })?;
+    let mut child = command
+        .spawn()
+        .map_err(|e| io::Error::new(e.kind(), format!("unable to start `{}`: {e}", program.display())))?;
     let log = child.stderr.take().map(OwnedFd::from);
-    let child = ChildGuard {
-        pid: child.id(),
-        child: Some(child),
-    };
+    let child = ChildGuard { pid: child.id(), child: Some(child) };
     let log = log.ok_or_else(|| io::Error::other("the worker has no standard error"))?;
-    Ok(Started {
-        child,
-        socket: ours,
-        log,
-    })
+    Ok(Started { child, socket: ours, log })
 }
 
 /// Kills and reaps on drop.
@@ -117,11 +103,9 @@ impl Drop for ChildGuard {
         let _ = child.kill();
         // A process that sleeps in the kernel on a dying disk ends only when that read does; who
         // drops the guard must not wait for it.
-        let reaper = std::thread::Builder::new()
-            .name("transcode-reap".to_owned())
-            .spawn(move || {
-                let _ = child.wait();
-            });
+        let reaper = std::thread::Builder::new().name("transcode-reap".to_owned()).spawn(move || {
+            let _ = child.wait();
+        });
         if let Err(error) = reaper {
             tracing::warn!(%error, "unable to start a thread that reaps a worker");
         }
@@ -155,11 +139,7 @@ impl Worker {
         };
         let hello = tokio::time::timeout(HELLO_PATIENCE, worker.recv()).await;
         match hello {
-            Ok(Ok(Reply::Hello {
-                version,
-                sandbox,
-                ffmpeg,
-            })) if version == VERSION => {
+            Ok(Ok(Reply::Hello { version, sandbox, ffmpeg })) if version == VERSION => {
                 if !sandbox.is_whole() {
                     tracing::warn!(missing = ?sandbox.missing, "the transcoding worker is not fully confined");
                 }
@@ -170,12 +150,8 @@ impl Worker {
             Ok(Ok(Reply::Hello { version, .. })) => Err(TranscodeError::Unavailable(format!(
                 "it speaks version {version} of the protocol, the server speaks {VERSION}"
             ))),
-            Ok(Ok(_)) => Err(TranscodeError::Unavailable(
-                "it did not say hello".to_owned(),
-            )),
-            Ok(Err(e)) => Err(TranscodeError::Unavailable(format!(
-                "it ended at once: {e}"
-            ))),
+            Ok(Ok(_)) => Err(TranscodeError::Unavailable("it did not say hello".to_owned())),
+            Ok(Err(e)) => Err(TranscodeError::Unavailable(format!("it ended at once: {e}"))),
             Err(_) => Err(TranscodeError::Unavailable(format!(
                 "it said nothing for {} s",
                 HELLO_PATIENCE.as_secs()
@@ -189,9 +165,7 @@ impl Worker {
 
     /// Something that sends to this worker while another part receives.
     pub(crate) fn sender(&self) -> Sender {
-        Sender {
-            socket: Arc::clone(&self.socket),
-        }
+        Sender { socket: Arc::clone(&self.socket) }
     }
 
     /// The next message. An error is the end of the worker.
@@ -241,9 +215,7 @@ impl Sender {
             let with = if sent == 0 { fds } else { &[] };
             sent += self
                 .socket
-                .async_io(Interest::WRITABLE, || {
-                    wire::send_some(self.socket.as_fd(), &frame[sent..], with)
-                })
+                .async_io(Interest::WRITABLE, || wire::send_some(self.socket.as_fd(), &frame[sent..], with))
                 .await?;
         }
         Ok(())

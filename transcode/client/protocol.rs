@@ -67,11 +67,7 @@ impl Request {
     pub fn descriptors(&self) -> usize {
         match self {
             Self::Seek { .. } => 0,
-            Self::Probe { .. }
-            | Self::Open { .. }
-            | Self::Init
-            | Self::Grant { .. }
-            | Self::Keyframes => 1,
+            Self::Probe { .. } | Self::Open { .. } | Self::Init | Self::Grant { .. } | Self::Keyframes => 1,
             Self::Vtt { .. } | Self::Picture { .. } => 2,
         }
     }
@@ -220,26 +216,15 @@ mod tests {
     #[test]
     fn messages_survive_the_wire_format() {
         let requests = [
-            Request::Probe {
-                id: 7,
-                name: "a \"b\".mkv".to_owned(),
-            },
+            Request::Probe { id: 7, name: "a \"b\".mkv".to_owned() },
             Request::Grant { n: 3, epoch: 2 },
-            Request::Picture {
-                what: Picture::Frame { at_us: 5 },
-                max_width: 320,
-            },
+            Request::Picture { what: Picture::Frame { at_us: 5 }, max_width: 320 },
         ];
         for request in requests {
             let text = serde_json::to_string(&request).unwrap();
             assert_eq!(serde_json::from_str::<Request>(&text).unwrap(), request);
         }
-        let reply = Reply::Done {
-            n: None,
-            epoch: 0,
-            len_bytes: 9,
-            took_us: 1,
-        };
+        let reply = Reply::Done { n: None, epoch: 0, len_bytes: 9, took_us: 1 };
         let text = serde_json::to_string(&reply).unwrap();
         assert_eq!(serde_json::from_str::<Reply>(&text).unwrap(), reply);
     }

@@ -95,17 +95,10 @@ impl Rendition {
 
     async fn piece(&self, piece: Piece) -> Result<Segment, TranscodeError> {
         let (answer, result) = oneshot::channel();
-        let want = Command::Want {
-            viewer: self.handle.id,
-            piece,
-            answer,
-        };
+        let want = Command::Want { viewer: self.handle.id, piece, answer };
         // Also when it is cached: the actor must know where its viewers are.
         let cached = self.handle.cache.get(self.handle.key, piece);
-        self.handle
-            .orders
-            .send(want)
-            .map_err(|_| TranscodeError::Stopping)?;
+        self.handle.orders.send(want).map_err(|_| TranscodeError::Stopping)?;
         match cached {
             Some(segment) => Ok(segment),
             None => result.await.map_err(|_| TranscodeError::Stopping)?,
@@ -146,17 +139,9 @@ pub struct WorkerStatus {
 /// What handles tell their actor.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Join {
-        viewer: u64,
-    },
-    Leave {
-        viewer: u64,
-    },
-    Want {
-        viewer: u64,
-        piece: Piece,
-        answer: oneshot::Sender<Result<Segment, TranscodeError>>,
-    },
+    Join { viewer: u64 },
+    Leave { viewer: u64 },
+    Want { viewer: u64, piece: Piece, answer: oneshot::Sender<Result<Segment, TranscodeError>> },
 }
 
 /// What every rendition of a transcoder shares.
@@ -169,12 +154,7 @@ pub(crate) struct Studio {
 }
 
 /// A new viewer of the rendition, whose actor is started if there is none.
-pub(crate) fn join(
-    studio: Studio,
-    key: RenditionKey,
-    plan: Plan,
-    input: Arc<dyn Input>,
-) -> Rendition {
+pub(crate) fn join(studio: Studio, key: RenditionKey, plan: Plan, input: Arc<dyn Input>) -> Rendition {
     static IDS: AtomicU64 = AtomicU64::new(1);
     let id = IDS.fetch_add(1, Ordering::Relaxed);
     let cache = Arc::clone(&studio.cache);
@@ -182,17 +162,12 @@ pub(crate) fn join(
     let registry = Arc::clone(&studio.registry);
     // Joining happens under the lock under which an actor decides to end.
     let mut known = registry.lock();
-    let joined = known
-        .get(&key)
-        .filter(|entry| entry.orders.send(Command::Join { viewer: id }).is_ok())
-        .cloned();
+    let joined =
+        known.get(&key).filter(|entry| entry.orders.send(Command::Join { viewer: id }).is_ok()).cloned();
     let entry = joined.unwrap_or_else(|| {
         let (orders, inbox) = mpsc::unbounded_channel();
         let _ = orders.send(Command::Join { viewer: id });
-        let entry = Entry {
-            orders,
-            status: Arc::default(),
-        };
+        let entry = Entry { orders, status: Arc::default() };
         known.insert(key, entry.clone());
         let shutdown = studio.pool.shutdown().clone();
         let actor = Actor::new(studio, key, plan, input, Arc::clone(&entry.status));
@@ -201,14 +176,7 @@ pub(crate) fn join(
     });
     drop(known);
     Rendition {
-        handle: Arc::new(Viewer {
-            id,
-            orders: entry.orders,
-            cache,
-            key,
-            segments,
-            status: entry.status,
-        }),
+        handle: Arc::new(Viewer { id, orders: entry.orders, cache, key, segments, status: entry.status }),
     }
 }
 
@@ -383,11 +351,7 @@ impl Actor {
                     self.lonely_since = Some(Instant::now());
                 }
             }
-            Command::Want {
-                viewer,
-                piece,
-                answer,
-            } => {
+            Command::Want { viewer, piece, answer } => {
                 if let (Some(n), Some(at)) = (piece, self.viewers.get_mut(&viewer)) {
                     *at = Some(n);
                 }
@@ -565,9 +529,7 @@ impl Actor {
         live.last_heard = Instant::now();
         let n = live.next;
         let granted: Vec<usize> = (live.next..live.granted_to).collect();
-        let open = Request::Open {
-            plan: self.plan.clone(),
-        };
+        let open = Request::Open { plan: self.plan.clone() };
         if sender.send(&open, &[fd.as_fd()]).await.is_err() {
             self.lose(id, &TranscodeError::Crashed("its start".to_owned()), true);
             return;
@@ -600,10 +562,7 @@ impl Actor {
         let Some(live) = self.workers.iter().find(|w| w.id == id) else {
             return;
         };
-        let request = Request::Seek {
-            n,
-            epoch: live.epoch,
-        };
+        let request = Request::Seek { n, epoch: live.epoch };
         self.tell_worker(id, &request, None).await;
     }
 
@@ -639,10 +598,7 @@ impl Actor {
         }
         let request = match piece {
             None => Request::Init,
-            Some(n) => Request::Grant {
-                n,
-                epoch: live.epoch,
-            },
+            Some(n) => Request::Grant { n, epoch: live.epoch },
         };
         let epoch = if piece.is_none() { 0 } else { live.epoch };
         let Ok(copy) = file.try_clone() else {
@@ -655,10 +611,7 @@ impl Actor {
     }
 
     async fn tell_worker(&mut self, id: u64, request: &Request, file: Option<File>) {
-        let Some(Live {
-            state: LiveState::Running(running),
-            ..
-        }) = self.workers.iter().find(|w| w.id == id)
+        let Some(Live { state: LiveState::Running(running), .. }) = self.workers.iter().find(|w| w.id == id)
         else {
             return;
         };
@@ -681,12 +634,7 @@ impl Actor {
                     running.encoder = name;
                 }
             }
-            Reply::Done {
-                n,
-                epoch,
-                len_bytes,
-                took_us,
-            } => self.finished(at, n, epoch, len_bytes, took_us),
+            Reply::Done { n, epoch, len_bytes, took_us } => self.finished(at, n, epoch, len_bytes, took_us),
             Reply::Reads { rows } => self.input.reads(rows),
             Reply::Failed { kind, reason } => {
                 let id = live.id;
@@ -739,12 +687,8 @@ impl Actor {
         let live = self.workers.remove(at);
         tracing::warn!(%error, next = live.next, "a transcoding worker is lost");
         let reach = live.next..=live.granted_to.max(live.next + self.studio.run_ahead);
-        let hit: Vec<Piece> = self
-            .waiting
-            .keys()
-            .copied()
-            .filter(|piece| piece.is_none_or(|n| reach.contains(&n)))
-            .collect();
+        let hit: Vec<Piece> =
+            self.waiting.keys().copied().filter(|piece| piece.is_none_or(|n| reach.contains(&n))).collect();
         for piece in hit {
             let Some(waiting) = self.waiting.get_mut(&piece) else {
                 continue;
@@ -766,10 +710,7 @@ impl Actor {
             .map(|w| w.id)
             .collect();
         for id in hung {
-            let error = TranscodeError::Hung {
-                what: "a segment".to_owned(),
-                seconds: HANG.as_secs(),
-            };
+            let error = TranscodeError::Hung { what: "a segment".to_owned(), seconds: HANG.as_secs() };
             self.lose(id, &error, true);
         }
         let late: Vec<Piece> = self
@@ -780,10 +721,7 @@ impl Actor {
             .collect();
         for piece in late {
             if let Some(waiting) = self.waiting.remove(&piece) {
-                let error = TranscodeError::Hung {
-                    what: "a segment".to_owned(),
-                    seconds: LONGEST.as_secs(),
-                };
+                let error = TranscodeError::Hung { what: "a segment".to_owned(), seconds: LONGEST.as_secs() };
                 answer_all(waiting, &Err(error));
             }
         }
@@ -810,10 +748,7 @@ impl Actor {
                 }
             })
             .collect();
-        *self.status.lock() = RenditionStatus {
-            workers,
-            viewers: self.viewers.len(),
-        };
+        *self.status.lock() = RenditionStatus { workers, viewers: self.viewers.len() };
     }
 }
 

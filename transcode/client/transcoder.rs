@@ -75,38 +75,24 @@ impl Transcoder {
     ///
     /// # Errors
     /// If the cache folder cannot be used or no thread can be started.
-    pub fn start(
-        config: Config,
-        clock: SharedClock,
-        shutdown: Shutdown,
-    ) -> Result<Self, TranscodeError> {
+    pub fn start(config: Config, clock: SharedClock, shutdown: Shutdown) -> Result<Self, TranscodeError> {
         // Deadlines here are the executor's own; the parameter keeps the seam for tests.
         drop(clock);
         let runtime = Handle::try_current()
             .map_err(|e| TranscodeError::io("start the transcoder outside of a runtime", e))?;
         let cache = Cache::open(&config.cache_dir, config.cache_bytes).map_err(|e| {
-            TranscodeError::io(
-                format!("use the cache folder `{}`", config.cache_dir.display()),
-                e,
-            )
+            TranscodeError::io(format!("use the cache folder `{}`", config.cache_dir.display()), e)
         })?;
         let spawner = Spawner::start(config.worker_program)
             .map_err(|e| TranscodeError::io("start the thread that starts workers", e))?;
-        let pool = Arc::new(Pool::new(
-            spawner,
-            config.max_workers.max(1),
-            shutdown.clone(),
-        ));
+        let pool = Arc::new(Pool::new(spawner, config.max_workers.max(1), shutdown.clone()));
 
         let (tell, state) = watch::channel(None);
         let first = Arc::clone(&pool);
         shutdown.spawn("transcode hello", async move {
             let result = match first.fresh().await {
                 Ok(worker) => {
-                    let info = WorkerInfo {
-                        sandbox: worker.sandbox.clone(),
-                        ffmpeg: worker.ffmpeg.clone(),
-                    };
+                    let info = WorkerInfo { sandbox: worker.sandbox.clone(), ffmpeg: worker.ffmpeg.clone() };
                     first.keep(worker);
                     Ok(info)
                 }
@@ -171,16 +157,8 @@ impl Transcoder {
     /// `Unreadable` with a reason for people if it is no media file.
     pub async fn probe(&self, file: OwnedFd, name: &str) -> Result<MediaInfo, TranscodeError> {
         let (answer, result) = oneshot::channel();
-        let job = prober::Job {
-            file,
-            name: name.to_owned(),
-            answer,
-        };
-        self.inner
-            .probes
-            .send(job)
-            .await
-            .map_err(|_| TranscodeError::Stopping)?;
+        let job = prober::Job { file, name: name.to_owned(), answer };
+        self.inner.probes.send(job).await.map_err(|_| TranscodeError::Stopping)?;
         result.await.map_err(|_| TranscodeError::Stopping)?
     }
 

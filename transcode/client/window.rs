@@ -102,19 +102,12 @@ fn serve(w: &Window, n: usize) -> Serve {
         return Serve::Act(Action::Refuse { n });
     }
     // The nearest worker before it: a short jump ahead never ends an encoder.
-    let coming = w
-        .workers
-        .iter()
-        .filter(|at| comes_by(w, at, n))
-        .max_by_key(|at| at.next);
+    let coming = w.workers.iter().filter(|at| comes_by(w, at, n)).max_by_key(|at| at.next);
     if let Some(at) = coming {
         if n < at.granted_to {
             return Serve::OnItsWay;
         }
-        return Serve::Act(Action::Grant {
-            worker: at.id,
-            n: at.granted_to,
-        });
+        return Serve::Act(Action::Grant { worker: at.id, n: at.granted_to });
     }
     // One session seeks with one worker: moving what nobody is near comes before starting.
     let free = w
@@ -159,12 +152,7 @@ mod tests {
     use super::*;
 
     fn at(id: u64, next: usize, granted_to: usize) -> WorkerAt {
-        WorkerAt {
-            id,
-            next,
-            granted_to,
-            expired: false,
-        }
+        WorkerAt { id, next, granted_to, expired: false }
     }
 
     fn window(wanted: &[usize], viewers: &[usize], workers: &[WorkerAt]) -> Window {
@@ -231,10 +219,7 @@ mod tests {
 
     #[test]
     fn a_segment_past_the_end_is_refused() {
-        assert_eq!(
-            plan(&window(&[1000], &[1000], &[])),
-            Some(Action::Refuse { n: 1000 })
-        );
+        assert_eq!(plan(&window(&[1000], &[1000], &[])), Some(Action::Refuse { n: 1000 }));
     }
 
     #[test]
@@ -248,28 +233,15 @@ mod tests {
 
     #[test]
     fn an_expired_worker_stops_unless_someone_waits_for_it() {
-        let idle = WorkerAt {
-            expired: true,
-            ..at(1, 6, 6)
-        };
-        assert_eq!(
-            plan(&window(&[], &[5], &[idle])),
-            Some(Action::Stop { worker: 1 })
-        );
-        assert_eq!(
-            plan(&window(&[6], &[6], &[idle])),
-            Some(Action::Grant { worker: 1, n: 6 })
-        );
+        let idle = WorkerAt { expired: true, ..at(1, 6, 6) };
+        assert_eq!(plan(&window(&[], &[5], &[idle])), Some(Action::Stop { worker: 1 }));
+        assert_eq!(plan(&window(&[6], &[6], &[idle])), Some(Action::Grant { worker: 1, n: 6 }));
     }
 
     #[test]
     fn whatever_the_state_planning_comes_to_rest() {
         for seed in 0..500_usize {
-            let mut w = window(
-                &[seed % 40, seed * 7 % 900],
-                &[seed % 40, seed * 7 % 900],
-                &[],
-            );
+            let mut w = window(&[seed % 40, seed * 7 % 900], &[seed % 40, seed * 7 % 900], &[]);
             w.may_start = seed % 3 != 0;
             let mut steps = 0;
             while let Some(action) = plan(&w) {

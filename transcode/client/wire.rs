@@ -59,23 +59,14 @@ pub fn take_frame<T: DeserializeOwned>(buffer: &mut Vec<u8>) -> io::Result<Optio
 ///
 /// # Errors
 /// What `sendmsg` says; `WouldBlock` on a socket that does not block.
-pub fn send_some(
-    socket: BorrowedFd<'_>,
-    bytes: &[u8],
-    fds: &[BorrowedFd<'_>],
-) -> io::Result<usize> {
+pub fn send_some(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(io::Error::other("too many descriptors for one frame"));
     }
     // MSG_NOSIGNAL: a peer that is gone is an error here, never a signal.
-    Ok(sendmsg(
-        socket,
-        &[IoSlice::new(bytes)],
-        &mut control,
-        SendFlags::NOSIGNAL,
-    )?)
+    Ok(sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
 }
 
 /// Sends a whole frame on a socket that blocks.
@@ -107,10 +98,7 @@ impl Receiver {
     ///
     /// # Errors
     /// If the peer sends rubbish or more descriptors than a frame may carry.
-    pub fn recv<T: DeserializeOwned>(
-        &mut self,
-        socket: impl AsFd,
-    ) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    pub fn recv<T: DeserializeOwned>(&mut self, socket: impl AsFd) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
         loop {
             let need = match self.buffer.first_chunk::<4>() {
                 None => 4 - self.buffer.len(),

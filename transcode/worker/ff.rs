@@ -204,7 +204,13 @@ impl Input {
         let mut input = unsafe {
             let buffer = av::av_malloc(64 << 10).cast::<u8>();
             let io = av::avio_alloc_context(
-                buffer, 64 << 10, 0, source.cast(), Some(read_packet), None, Some(seek_packet),
+                buffer,
+                64 << 10,
+                0,
+                source.cast(),
+                Some(read_packet),
+                None,
+                Some(seek_packet),
             );
             Self { ctx: av::avformat_alloc_context(), io, source }
         };
@@ -241,7 +247,10 @@ impl Input {
                 av::av_dict_set(&raw mut options, c("fflags").as_ptr(), c("+genpts").as_ptr(), 0);
             }
             let code = av::avformat_open_input(
-                &raw mut input.ctx, file_name.as_ptr(), format.cast_mut().cast(), &raw mut options,
+                &raw mut input.ctx,
+                file_name.as_ptr(),
+                format.cast_mut().cast(),
+                &raw mut options,
             );
             av::av_dict_free(&raw mut options);
             code
@@ -372,8 +381,14 @@ impl Input {
             }
             let layout = (media == Media::Audio && par.ch_layout.nb_channels > 0).then(|| {
                 let mut name = [0_u8; 96];
-                av::av_channel_layout_describe(&raw const par.ch_layout, name.as_mut_ptr().cast(), name.len());
-                CStr::from_bytes_until_nul(&name).map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
+                av::av_channel_layout_describe(
+                    &raw const par.ch_layout,
+                    name.as_mut_ptr().cast(),
+                    name.len(),
+                );
+                CStr::from_bytes_until_nul(&name)
+                    .map(|n| n.to_string_lossy().into_owned())
+                    .unwrap_or_default()
             });
             let side = |kind| {
                 let mut size = 0;
@@ -384,14 +399,20 @@ impl Input {
             let rotation = side(Side::AV_PKT_DATA_DISPLAYMATRIX).filter(|d| d.len() >= 36).map_or(0, |d| {
                 let angle = av::av_display_rotation_get(d.as_ptr().cast());
                 // FFmpeg gives counter-clockwise degrees.
-                if angle.is_nan() { 0 } else { ((-angle.round() as i32).rem_euclid(360) as u16 + 45) / 90 * 90 % 360 }
+                if angle.is_nan() {
+                    0
+                } else {
+                    ((-angle.round() as i32).rem_euclid(360) as u16 + 45) / 90 * 90 % 360
+                }
             });
             // AVDOVIDecoderConfigurationRecord (libavutil/dovi_meta.h) is eight bytes: profile is the
             // third, compatibility of the base layer the last.
             let dovi = side(Side::AV_PKT_DATA_DOVI_CONF).filter(|d| d.len() >= 8).map(|d| (d[2], d[7]));
             let mastering = side(Side::AV_PKT_DATA_MASTERING_DISPLAY_METADATA).is_some();
             let hdr10_plus = side(Side::AV_PKT_DATA_DYNAMIC_HDR10_PLUS).is_some();
-            let known = |name: Option<String>| name.filter(|n| n != "unknown" && n != "reserved" && n != "unspecified");
+            let known = |name: Option<String>| {
+                name.filter(|n| n != "unknown" && n != "reserved" && n != "unspecified")
+            };
             Facts {
                 index: i,
                 media,
@@ -426,7 +447,11 @@ impl Input {
                 channels: par.ch_layout.nb_channels,
                 layout,
                 sample_rate: par.sample_rate,
-                sample_bits: if par.bits_per_raw_sample > 0 { par.bits_per_raw_sample } else { par.bits_per_coded_sample },
+                sample_bits: if par.bits_per_raw_sample > 0 {
+                    par.bits_per_raw_sample
+                } else {
+                    par.bits_per_coded_sample
+                },
                 rotation,
                 dovi,
                 hdr10_plus,
@@ -793,7 +818,11 @@ impl Decoder {
                 if let Some(line) = text(r.ass) {
                     caption.lines.push(line);
                 }
-                if r.type_ == av::AVSubtitleType::SUBTITLE_BITMAP && !r.data[0].is_null() && r.w > 0 && r.h > 0 {
+                if r.type_ == av::AVSubtitleType::SUBTITLE_BITMAP
+                    && !r.data[0].is_null()
+                    && r.w > 0
+                    && r.h > 0
+                {
                     caption.bitmaps.push(bitmap(r));
                 }
             }
@@ -813,12 +842,18 @@ unsafe fn bitmap(r: &av::AVSubtitleRect) -> Bitmap {
     let mut rgba = Vec::with_capacity(width * height * 4);
     // SAFETY: by the contract of this function.
     unsafe {
-        let palette = std::slice::from_raw_parts(r.data[1].cast::<u32>(), if r.data[1].is_null() { 0 } else { 256 });
+        let palette =
+            std::slice::from_raw_parts(r.data[1].cast::<u32>(), if r.data[1].is_null() { 0 } else { 256 });
         for y in 0..height {
             for x in 0..width {
                 let index = *r.data[0].add(y * line + x) as usize;
                 let argb = palette.get(index).copied().unwrap_or(0);
-                rgba.extend_from_slice(&[(argb >> 16) as u8, (argb >> 8) as u8, argb as u8, (argb >> 24) as u8]);
+                rgba.extend_from_slice(&[
+                    (argb >> 16) as u8,
+                    (argb >> 8) as u8,
+                    argb as u8,
+                    (argb >> 24) as u8,
+                ]);
             }
         }
     }
@@ -881,10 +916,14 @@ impl Encoder {
             x.sample_aspect_ratio = av::AVRational { num: 1, den: 1 };
             let [primaries, transfer, matrix] = s.colors.clone().map(|n| n.map(|n| c(&n)));
             if let Some(n) = primaries {
-                x.color_primaries = std::mem::transmute::<i32, av::AVColorPrimaries>(av::av_color_primaries_from_name(n.as_ptr()).max(2));
+                x.color_primaries = std::mem::transmute::<i32, av::AVColorPrimaries>(
+                    av::av_color_primaries_from_name(n.as_ptr()).max(2),
+                );
             }
             if let Some(n) = transfer {
-                x.color_trc = std::mem::transmute::<i32, av::AVColorTransferCharacteristic>(av::av_color_transfer_from_name(n.as_ptr()).max(2));
+                x.color_trc = std::mem::transmute::<i32, av::AVColorTransferCharacteristic>(
+                    av::av_color_transfer_from_name(n.as_ptr()).max(2),
+                );
             }
             if let Some(n) = matrix {
                 let code = av::av_color_space_from_name(n.as_ptr());
@@ -1000,14 +1039,29 @@ impl Graph {
             let mut me = Self { graph: av::avfilter_graph_alloc(), source: null_mut(), sink: null_mut() };
             let args = format!(
                 "video_size={w}x{h}:pix_fmt={format}:time_base=1/{VIDEO_CLOCK}:pixel_aspect={}/{}",
-                sar.num.max(0), sar.den.max(1),
+                sar.num.max(0),
+                sar.den.max(1),
             );
             check(
-                av::avfilter_graph_create_filter(&raw mut me.source, av::avfilter_get_by_name(c"buffer".as_ptr()), c"in".as_ptr(), c(&args).as_ptr(), null_mut(), me.graph),
+                av::avfilter_graph_create_filter(
+                    &raw mut me.source,
+                    av::avfilter_get_by_name(c"buffer".as_ptr()),
+                    c"in".as_ptr(),
+                    c(&args).as_ptr(),
+                    null_mut(),
+                    me.graph,
+                ),
                 "make a picture source",
             )?;
             check(
-                av::avfilter_graph_create_filter(&raw mut me.sink, av::avfilter_get_by_name(c"buffersink".as_ptr()), c"out".as_ptr(), null(), null_mut(), me.graph),
+                av::avfilter_graph_create_filter(
+                    &raw mut me.sink,
+                    av::avfilter_get_by_name(c"buffersink".as_ptr()),
+                    c"out".as_ptr(),
+                    null(),
+                    null_mut(),
+                    me.graph,
+                ),
                 "make a picture sink",
             )?;
             let mut outputs = av::avfilter_inout_alloc();
@@ -1016,7 +1070,13 @@ impl Graph {
             (*outputs).filter_ctx = me.source;
             (*inputs).name = av::av_strdup(c"out".as_ptr());
             (*inputs).filter_ctx = me.sink;
-            let code = av::avfilter_graph_parse_ptr(me.graph, c(chain).as_ptr(), &raw mut inputs, &raw mut outputs, null_mut());
+            let code = av::avfilter_graph_parse_ptr(
+                me.graph,
+                c(chain).as_ptr(),
+                &raw mut inputs,
+                &raw mut outputs,
+                null_mut(),
+            );
             av::avfilter_inout_free(&raw mut inputs);
             av::avfilter_inout_free(&raw mut outputs);
             check(code, "build the picture filters")?;
@@ -1076,12 +1136,24 @@ impl Resampler {
             let mut swr = null_mut();
             let format: AVSampleFormat = std::mem::transmute((*frame.0).format);
             let code = av::swr_alloc_set_opts2(
-                &raw mut swr, &raw mut to, AVSampleFormat::AV_SAMPLE_FMT_FLTP, rate,
-                &raw mut from, format, (*frame.0).sample_rate, 0, null_mut(),
+                &raw mut swr,
+                &raw mut to,
+                AVSampleFormat::AV_SAMPLE_FMT_FLTP,
+                rate,
+                &raw mut from,
+                format,
+                (*frame.0).sample_rate,
+                0,
+                null_mut(),
             );
             av::av_channel_layout_uninit(&raw mut from);
             check(code, "set up the resampler")?;
-            let me = Self { swr, channels: channels as usize, rate: rate.into(), from: (*frame.0).sample_rate.into() };
+            let me = Self {
+                swr,
+                channels: channels as usize,
+                rate: rate.into(),
+                from: (*frame.0).sample_rate.into(),
+            };
             check(av::swr_init(me.swr), "start the resampler")?;
             Ok(me)
         }
@@ -1092,7 +1164,8 @@ impl Resampler {
         // SAFETY: each output channel is grown to what swr may write and cut back to what it
         // wrote; input planes are those of a valid frame.
         unsafe {
-            let most = (av::swr_get_delay(self.swr, self.rate) + samples * self.rate / self.from + 64) as usize;
+            let most =
+                (av::swr_get_delay(self.swr, self.rate) + samples * self.rate / self.from + 64) as usize;
             let at = out[0].len();
             let mut planes = Vec::with_capacity(self.channels);
             for channel in out.iter_mut() {
@@ -1100,7 +1173,8 @@ impl Resampler {
                 planes.push(channel.as_mut_ptr().add(at).cast::<u8>());
             }
             let input = frame.map_or(null_mut(), |f| (*f.0).extended_data);
-            let got = av::swr_convert(self.swr, planes.as_mut_ptr(), most as c_int, input.cast(), samples as c_int);
+            let got =
+                av::swr_convert(self.swr, planes.as_mut_ptr(), most as c_int, input.cast(), samples as c_int);
             let got = check(got, "resample")? as usize;
             for channel in out.iter_mut() {
                 channel.truncate(at + got);
@@ -1125,7 +1199,13 @@ impl Drop for Resampler {
 /// A track for the init segment.
 pub(crate) enum InitTrack<'a> {
     /// A stream that is copied, with a first packet where the track's description needs one.
-    Copied { input: &'a Input, stream: usize, tag: u32, extradata: Option<Vec<u8>>, packet: Option<&'a Packet> },
+    Copied {
+        input: &'a Input,
+        stream: usize,
+        tag: u32,
+        extradata: Option<Vec<u8>>,
+        packet: Option<&'a Packet>,
+    },
     /// The output of an encoder.
     Encoded { encoder: &'a Encoder, packet: Option<&'a Packet> },
 }
@@ -1136,7 +1216,10 @@ pub(crate) fn init_segment(tracks: &[InitTrack<'_>]) -> Result<Vec<u8>> {
     // parameters are copied; packets are references that the muxer does not keep.
     unsafe {
         let mut mux = Muxer(null_mut());
-        check(av::avformat_alloc_output_context2(&raw mut mux.0, null_mut(), c"mp4".as_ptr(), null()), "make the mp4 muxer")?;
+        check(
+            av::avformat_alloc_output_context2(&raw mut mux.0, null_mut(), c"mp4".as_ptr(), null()),
+            "make the mp4 muxer",
+        )?;
         (*mux.0).strict_std_compliance = -2;
         check(av::avio_open_dyn_buf(&raw mut (*mux.0).pb), "make a buffer")?;
         for track in tracks {
@@ -1150,7 +1233,8 @@ pub(crate) fn init_segment(tracks: &[InitTrack<'_>]) -> Result<Vec<u8>> {
                     check(av::avcodec_parameters_copy((*st).codecpar, (*from).codecpar), "copy parameters")?;
                     (*(*st).codecpar).codec_tag = *tag;
                     if let Some(data) = extradata {
-                        let p = av::av_mallocz(data.len() + av::AV_INPUT_BUFFER_PADDING_SIZE as usize).cast::<u8>();
+                        let p = av::av_mallocz(data.len() + av::AV_INPUT_BUFFER_PADDING_SIZE as usize)
+                            .cast::<u8>();
                         std::ptr::copy_nonoverlapping(data.as_ptr(), p, data.len());
                         av::av_freep((&raw mut (*(*st).codecpar).extradata).cast());
                         (*(*st).codecpar).extradata = p;
@@ -1158,7 +1242,8 @@ pub(crate) fn init_segment(tracks: &[InitTrack<'_>]) -> Result<Vec<u8>> {
                     }
                     (*st).sample_aspect_ratio = av::av_guess_sample_aspect_ratio(input.ctx, from, null_mut());
                     (*st).avg_frame_rate = (*from).avg_frame_rate;
-                    (*st).time_base = if (*(*from).codecpar).codec_type == av::AVMediaType::AVMEDIA_TYPE_AUDIO {
+                    (*st).time_base = if (*(*from).codecpar).codec_type == av::AVMediaType::AVMEDIA_TYPE_AUDIO
+                    {
                         av::AVRational { num: 1, den: (*(*from).codecpar).sample_rate.max(1) }
                     } else {
                         (*from).time_base
@@ -1181,7 +1266,12 @@ pub(crate) fn init_segment(tracks: &[InitTrack<'_>]) -> Result<Vec<u8>> {
         }
         let mut options = null_mut();
         // Times of segments are times of the presentation: no edit list may shift them.
-        av::av_dict_set(&raw mut options, c"movflags".as_ptr(), c"empty_moov+delay_moov+default_base_moof".as_ptr(), 0);
+        av::av_dict_set(
+            &raw mut options,
+            c"movflags".as_ptr(),
+            c"empty_moov+delay_moov+default_base_moof".as_ptr(),
+            0,
+        );
         av::av_dict_set(&raw mut options, c"use_editlist".as_ptr(), c"0".as_ptr(), 0);
         av::av_dict_set(&raw mut options, c"fflags".as_ptr(), c"+bitexact".as_ptr(), 0);
         let code = av::avformat_write_header(mux.0, &raw mut options);
@@ -1190,7 +1280,9 @@ pub(crate) fn init_segment(tracks: &[InitTrack<'_>]) -> Result<Vec<u8>> {
             return Err(Fail::unreadable(format!("this codec cannot be put into MP4: {}", error_text(code))));
         }
         for (i, track) in tracks.iter().enumerate() {
-            let (InitTrack::Copied { packet: Some(packet), .. } | InitTrack::Encoded { packet: Some(packet), .. }) = track else {
+            let (InitTrack::Copied { packet: Some(packet), .. }
+            | InitTrack::Encoded { packet: Some(packet), .. }) = track
+            else {
                 continue;
             };
             let mut copy = Packet::new();

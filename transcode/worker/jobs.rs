@@ -8,7 +8,10 @@ use spindle_transcode::Picture;
 use spindle_transcode::bitstream;
 use spindle_transcode::protocol::Reply;
 
-use crate::ff::{AVCodecID, AVPixelFormat, Decoder, Encoder, Facts, Fail, Frame, Input, Media, NOPTS, Packet, Result, VideoSettings};
+use crate::ff::{
+    AVCodecID, AVPixelFormat, Decoder, Encoder, Facts, Fail, Frame, Input, Media, NOPTS, Packet, Result,
+    VideoSettings,
+};
 use crate::picture::Shape;
 use crate::segment::{stream_time, us, write_out};
 use crate::talk::Talk;
@@ -43,14 +46,15 @@ pub(crate) fn keyframes(talk: &Talk, mut input: Input) -> Result<()> {
         let Some(pts) = packet.pts().or(packet.dts()) else { continue };
         let at = us(pts, f.time_base, start);
         end_us = end_us.max(us(pts + packet.duration(), f.time_base, start));
-        let starts = packet.is_key() && (!nal || {
-            let data = packet.data();
-            if bitstream::is_annex_b(data) {
-                bitstream::nals(data).any(|n| bitstream::starts_decoding(n, hevc))
-            } else {
-                bitstream::length_nals(data, size).any(|n| bitstream::starts_decoding(n, hevc))
-            }
-        });
+        let starts = packet.is_key()
+            && (!nal || {
+                let data = packet.data();
+                if bitstream::is_annex_b(data) {
+                    bitstream::nals(data).any(|n| bitstream::starts_decoding(n, hevc))
+                } else {
+                    bitstream::length_nals(data, size).any(|n| bitstream::starts_decoding(n, hevc))
+                }
+            });
         if starts {
             at_us.push(at);
         }
@@ -67,7 +71,13 @@ pub(crate) fn keyframes(talk: &Talk, mut input: Input) -> Result<()> {
 }
 
 /// Writes the cover or a picture of the film as JPEG.
-pub(crate) fn picture(talk: &Talk, mut input: Input, what: Picture, max_width: u32, output: OwnedFd) -> Result<()> {
+pub(crate) fn picture(
+    talk: &Talk,
+    mut input: Input,
+    what: Picture,
+    max_width: u32,
+    output: OwnedFd,
+) -> Result<()> {
     let jpeg = match what {
         Picture::Cover => cover(&mut input, max_width)?,
         Picture::Frame { at_us } => still(&mut input, at_us, max_width)?,
@@ -105,7 +115,13 @@ fn still(input: &mut Input, at_us: i64, max_width: u32) -> Result<Vec<u8>> {
 }
 
 /// The first picture at or after the time, or the last before it.
-fn first_frame(input: &mut Input, decoder: &mut Decoder, f: &Facts, at_us: i64, max_width: u32) -> Result<Vec<u8>> {
+fn first_frame(
+    input: &mut Input,
+    decoder: &mut Decoder,
+    f: &Facts,
+    at_us: i64,
+    max_width: u32,
+) -> Result<Vec<u8>> {
     let start = start_us(input);
     let tone_map = matches!(f.color_transfer.as_deref(), Some("smpte2084" | "arib-std-b67"));
     let shape = Shape::new(f, Some(max_width), None, tone_map, "yuvj420p")?;

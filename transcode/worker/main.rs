@@ -4,6 +4,7 @@
 #[expect(unsafe_code, reason = "FFmpeg is a C library; all calls into it stand in this file")]
 mod ff;
 mod jobs;
+mod picture;
 mod probe;
 mod sandbox;
 mod segment;
@@ -11,7 +12,6 @@ mod sound;
 mod source;
 mod subtitle;
 mod talk;
-mod picture;
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::ExitCode;
@@ -86,10 +86,9 @@ fn serve(talk: &Talk) {
                 let output = fd()?;
                 jobs::picture(talk, open(input, true)?, what, max_width, output)
             }),
-            Request::Init | Request::Grant { .. } | Request::Seek { .. } => Err(Fail {
-                kind: FailKind::BadRequest,
-                reason: "no file is open".to_owned(),
-            }),
+            Request::Init | Request::Grant { .. } | Request::Seek { .. } => {
+                Err(Fail { kind: FailKind::BadRequest, reason: "no file is open".to_owned() })
+            }
         };
         if let Err(fail) = result {
             talk.fail(fail);

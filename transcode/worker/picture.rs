@@ -4,7 +4,9 @@
 
 use spindle_transcode::VideoPlan;
 
-use crate::ff::{AVPixelFormat, Decoder, Encoder, Facts, Fail, Frame, Graph, Packet, Result, VIDEO_CLOCK, VideoSettings};
+use crate::ff::{
+    AVPixelFormat, Decoder, Encoder, Facts, Fail, Frame, Graph, Packet, Result, VIDEO_CLOCK, VideoSettings,
+};
 use crate::probe;
 use crate::subtitle::Burn;
 
@@ -19,7 +21,13 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// Square pixels, even sides, upright, never larger than the source or the limits.
-    pub(crate) fn new(f: &Facts, max_width: Option<u32>, max_height: Option<u32>, tone_map: bool, format: &str) -> Result<Self> {
+    pub(crate) fn new(
+        f: &Facts,
+        max_width: Option<u32>,
+        max_height: Option<u32>,
+        tone_map: bool,
+        format: &str,
+    ) -> Result<Self> {
         if f.width <= 0 || f.height <= 0 {
             return Err(Fail::unreadable("the picture has no size"));
         }
@@ -113,8 +121,15 @@ pub(crate) struct Pictures {
 }
 
 impl Pictures {
-    pub(crate) fn new(decoder: Decoder, f: &Facts, plan: &VideoPlan, boundaries_us: &[i64], burn: Option<Burn>) -> Result<Self> {
-        let VideoPlan::Encode { codec, max_width, max_height, max_bitrate_bps, fps_cap, tone_map, .. } = plan else {
+    pub(crate) fn new(
+        decoder: Decoder,
+        f: &Facts,
+        plan: &VideoPlan,
+        boundaries_us: &[i64],
+        burn: Option<Burn>,
+    ) -> Result<Self> {
+        let VideoPlan::Encode { codec, max_width, max_height, max_bitrate_bps, fps_cap, tone_map, .. } = plan
+        else {
             return Err(Fail::request("this plan copies the picture"));
         };
         if codec != "h264" {
@@ -167,7 +182,12 @@ impl Pictures {
 
     /// Decodes a packet (or drains everything) and gives what encoders finished. `ticks` turns a
     /// time of the stream into ticks of the presentation.
-    pub(crate) fn feed(&mut self, packet: Option<&Packet>, ticks: impl Fn(i64) -> i64, out: &mut Vec<Encoded>) -> Result<()> {
+    pub(crate) fn feed(
+        &mut self,
+        packet: Option<&Packet>,
+        ticks: impl Fn(i64) -> i64,
+        out: &mut Vec<Encoded>,
+    ) -> Result<()> {
         self.decoder.send(packet);
         let mut frame = Frame::new();
         while self.decoder.receive(&mut frame) {
@@ -213,7 +233,11 @@ impl Pictures {
                 self.began_at = at;
             }
             if let Some(burn) = &mut self.burn {
-                burn.draw(&mut frame, at * 1_000_000 / i64::from(VIDEO_CLOCK), (self.shape.width, self.shape.height))?;
+                burn.draw(
+                    &mut frame,
+                    at * 1_000_000 / i64::from(VIDEO_CLOCK),
+                    (self.shape.width, self.shape.height),
+                )?;
             }
             frame.set_pts(at);
             if let Some((encoder, _)) = &mut self.encoder {
@@ -248,7 +272,12 @@ impl Pictures {
         let Some((encoder, segment)) = &mut self.encoder else { return };
         let mut packet = Packet::new();
         while encoder.receive(&mut packet) {
-            out.push(Encoded { segment: *segment, at: packet.pts().unwrap_or(0), sync: packet.is_key(), packet: packet.take() });
+            out.push(Encoded {
+                segment: *segment,
+                at: packet.pts().unwrap_or(0),
+                sync: packet.is_key(),
+                packet: packet.take(),
+            });
         }
     }
 

@@ -68,9 +68,9 @@ fn container(demuxer: &str, name: &str, tags: &BTreeMap<String, String>, streams
     match first {
         "matroska" => {
             // The demuxer does not tell the document type; what WebM may hold does.
-            let webm = streams.iter().all(|f| {
-                matches!(f.codec.as_str(), "vp8" | "vp9" | "av1" | "opus" | "vorbis" | "webvtt")
-            });
+            let webm = streams
+                .iter()
+                .all(|f| matches!(f.codec.as_str(), "vp8" | "vp9" | "av1" | "opus" | "vorbis" | "webvtt"));
             if webm && extension == "webm" { "webm" } else { "mkv" }
         }
         "mov" => match tags.get("major_brand").map(String::as_str) {
@@ -131,7 +131,10 @@ fn stream(f: Facts) -> Stream {
 
 /// Whether FFmpeg decodes this subtitle to text.
 pub(crate) fn is_text(codec: &str) -> bool {
-    !matches!(codec, "hdmv_pgs_subtitle" | "dvd_subtitle" | "dvb_subtitle" | "xsub" | "dvb_teletext" | "unknown")
+    !matches!(
+        codec,
+        "hdmv_pgs_subtitle" | "dvd_subtitle" | "dvb_subtitle" | "xsub" | "dvb_teletext" | "unknown"
+    )
 }
 
 fn tag(tag: u32) -> Option<String> {
@@ -149,7 +152,8 @@ fn video(f: &Facts) -> Video {
         pixel_format: f.pixel_format.clone(),
         fps: rate.map(|r| f64::from(r.0) / f64::from(r.1)),
         frame_rate: rate.map(|r| [r.0 as u32, r.1 as u32]),
-        sample_aspect: (f.sar.0 > 0 && f.sar.1 > 0 && f.sar.0 != f.sar.1).then_some([f.sar.0 as u32, f.sar.1 as u32]),
+        sample_aspect: (f.sar.0 > 0 && f.sar.1 > 0 && f.sar.0 != f.sar.1)
+            .then_some([f.sar.0 as u32, f.sar.1 as u32]),
         rotation: f.rotation,
         interlaced: is_interlaced(f),
         ref_frames: None,
@@ -166,7 +170,10 @@ fn video(f: &Facts) -> Video {
 pub(crate) fn is_interlaced(f: &Facts) -> bool {
     matches!(
         f.field_order,
-        AVFieldOrder::AV_FIELD_TT | AVFieldOrder::AV_FIELD_BB | AVFieldOrder::AV_FIELD_TB | AVFieldOrder::AV_FIELD_BT
+        AVFieldOrder::AV_FIELD_TT
+            | AVFieldOrder::AV_FIELD_BB
+            | AVFieldOrder::AV_FIELD_TB
+            | AVFieldOrder::AV_FIELD_BT
     )
 }
 
@@ -211,7 +218,8 @@ fn codec_string(f: &Facts) -> Option<String> {
             } else {
                 *e.get(1..)?.first_chunk()?
             };
-            let compatibility = u32::from_be_bytes([general[1], general[2], general[3], general[4]]).reverse_bits();
+            let compatibility =
+                u32::from_be_bytes([general[1], general[2], general[3], general[4]]).reverse_bits();
             let mut out = format!(
                 "hvc1.{}{}.{:X}.{}{}",
                 ["", "A", "B", "C"][usize::from(general[0] >> 6)],
@@ -229,7 +237,12 @@ fn codec_string(f: &Facts) -> Option<String> {
         }
         AVCodecID::AV_CODEC_ID_AV1 => {
             let tier = e.get(2).map_or('M', |b| if b & 0x80 == 0 { 'M' } else { 'H' });
-            Some(format!("av01.{}.{:02}{tier}.{:02}", f.profile.max(0), f.level.max(0), f.bit_depth.unwrap_or(8)))
+            Some(format!(
+                "av01.{}.{:02}{tier}.{:02}",
+                f.profile.max(0),
+                f.level.max(0),
+                f.bit_depth.unwrap_or(8)
+            ))
         }
         AVCodecID::AV_CODEC_ID_VP9 => Some(format!(
             "vp09.{:02}.{:02}.{:02}",

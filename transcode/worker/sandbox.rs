@@ -36,7 +36,8 @@ pub(crate) fn enter() -> Sandbox {
     };
     out.rlimits = step("rlimits", rlimits());
     out.capabilities_dropped = step("capabilities", drop_privileges());
-    out.no_new_privs = step("no_new_privs", rustix::thread::set_no_new_privs(true).map_err(|e| e.to_string()));
+    out.no_new_privs =
+        step("no_new_privs", rustix::thread::set_no_new_privs(true).map_err(|e| e.to_string()));
     let (level, abi, result) = landlock();
     out.landlock = level;
     out.landlock_abi = abi;
@@ -84,7 +85,9 @@ fn drop_privileges() -> Result<(), String> {
 
 /// No path may be opened at all: everything comes as a descriptor.
 fn landlock() -> (String, u32, Result<(), String>) {
-    use landlock::{ABI, Access as _, AccessFs, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus};
+    use landlock::{
+        ABI, Access as _, AccessFs, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus,
+    };
     let locked = Ruleset::default()
         .handle_access(AccessFs::from_all(ABI::V3))
         .and_then(Ruleset::create)
@@ -95,7 +98,9 @@ fn landlock() -> (String, u32, Result<(), String>) {
                 RulesetStatus::FullyEnforced => ("full", Ok(())),
                 // Older kernels lack the right to refuse truncation; opening is refused all the same.
                 RulesetStatus::PartiallyEnforced => ("partial", Ok(())),
-                RulesetStatus::NotEnforced => ("none", Err("this kernel does not have it, or has it off".to_owned())),
+                RulesetStatus::NotEnforced => {
+                    ("none", Err("this kernel does not have it, or has it off".to_owned()))
+                }
             };
             (level.to_owned(), landlock_abi(), result)
         }
@@ -114,28 +119,84 @@ fn landlock_abi() -> u32 {
 /// Allow-list of system calls; anything else fails with EPERM.
 fn seccomp() -> Result<(), String> {
     use seccompiler::{
-        BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+        BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+        SeccompRule,
     };
     let allowed = [
         // Memory and threads: the allocator, codecs' thread pools, libnuma inside x265.
-        libc::SYS_brk, libc::SYS_mmap, libc::SYS_munmap, libc::SYS_mremap, libc::SYS_mprotect, libc::SYS_madvise,
-        libc::SYS_mlock, libc::SYS_futex, libc::SYS_rseq, libc::SYS_set_robust_list, libc::SYS_get_robust_list,
-        libc::SYS_sched_yield, libc::SYS_sched_getaffinity, libc::SYS_sched_setaffinity, libc::SYS_get_mempolicy,
-        libc::SYS_set_mempolicy, libc::SYS_sched_getparam, libc::SYS_sched_getscheduler,
+        libc::SYS_brk,
+        libc::SYS_mmap,
+        libc::SYS_munmap,
+        libc::SYS_mremap,
+        libc::SYS_mprotect,
+        libc::SYS_madvise,
+        libc::SYS_mlock,
+        libc::SYS_futex,
+        libc::SYS_rseq,
+        libc::SYS_set_robust_list,
+        libc::SYS_get_robust_list,
+        libc::SYS_sched_yield,
+        libc::SYS_sched_getaffinity,
+        libc::SYS_sched_setaffinity,
+        libc::SYS_get_mempolicy,
+        libc::SYS_set_mempolicy,
+        libc::SYS_sched_getparam,
+        libc::SYS_sched_getscheduler,
         // Signals, identity, time.
-        libc::SYS_rt_sigaction, libc::SYS_rt_sigprocmask, libc::SYS_rt_sigreturn, libc::SYS_sigaltstack,
-        libc::SYS_gettid, libc::SYS_getpid, libc::SYS_getppid, libc::SYS_getuid, libc::SYS_geteuid, libc::SYS_getgid,
-        libc::SYS_getegid, libc::SYS_tgkill, libc::SYS_clock_gettime, libc::SYS_clock_nanosleep, libc::SYS_nanosleep,
-        libc::SYS_gettimeofday, libc::SYS_getrusage, libc::SYS_getrandom, libc::SYS_sysinfo, libc::SYS_uname,
-        libc::SYS_getcpu, libc::SYS_prctl, libc::SYS_restart_syscall,
+        libc::SYS_rt_sigaction,
+        libc::SYS_rt_sigprocmask,
+        libc::SYS_rt_sigreturn,
+        libc::SYS_sigaltstack,
+        libc::SYS_gettid,
+        libc::SYS_getpid,
+        libc::SYS_getppid,
+        libc::SYS_getuid,
+        libc::SYS_geteuid,
+        libc::SYS_getgid,
+        libc::SYS_getegid,
+        libc::SYS_tgkill,
+        libc::SYS_clock_gettime,
+        libc::SYS_clock_nanosleep,
+        libc::SYS_nanosleep,
+        libc::SYS_gettimeofday,
+        libc::SYS_getrusage,
+        libc::SYS_getrandom,
+        libc::SYS_sysinfo,
+        libc::SYS_uname,
+        libc::SYS_getcpu,
+        libc::SYS_prctl,
+        libc::SYS_restart_syscall,
         // Descriptors that we were given.
-        libc::SYS_read, libc::SYS_readv, libc::SYS_pread64, libc::SYS_preadv, libc::SYS_write, libc::SYS_writev,
-        libc::SYS_pwrite64, libc::SYS_pwritev, libc::SYS_lseek, libc::SYS_fstat, libc::SYS_newfstatat, libc::SYS_statx,
-        libc::SYS_close, libc::SYS_dup, libc::SYS_fcntl, libc::SYS_ftruncate, libc::SYS_poll, libc::SYS_ppoll,
-        libc::SYS_recvmsg, libc::SYS_sendmsg, libc::SYS_recvfrom, libc::SYS_sendto, libc::SYS_fadvise64,
-        libc::SYS_exit, libc::SYS_exit_group, libc::SYS_seccomp, libc::SYS_clone3,
+        libc::SYS_read,
+        libc::SYS_readv,
+        libc::SYS_pread64,
+        libc::SYS_preadv,
+        libc::SYS_write,
+        libc::SYS_writev,
+        libc::SYS_pwrite64,
+        libc::SYS_pwritev,
+        libc::SYS_lseek,
+        libc::SYS_fstat,
+        libc::SYS_newfstatat,
+        libc::SYS_statx,
+        libc::SYS_close,
+        libc::SYS_dup,
+        libc::SYS_fcntl,
+        libc::SYS_ftruncate,
+        libc::SYS_poll,
+        libc::SYS_ppoll,
+        libc::SYS_recvmsg,
+        libc::SYS_sendmsg,
+        libc::SYS_recvfrom,
+        libc::SYS_sendto,
+        libc::SYS_fadvise64,
+        libc::SYS_exit,
+        libc::SYS_exit_group,
+        libc::SYS_seccomp,
+        libc::SYS_clone3,
     ];
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = allowed.into_iter().map(|call| (call, Vec::new())).collect();
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        allowed.into_iter().map(|call| (call, Vec::new())).collect();
     // Threads, no processes.
     let thread = u64::try_from(libc::CLONE_THREAD).unwrap_or(0);
     let is_thread = SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(thread), thread)
@@ -145,16 +206,18 @@ fn seccomp() -> Result<(), String> {
     // Opening for reading is left to Landlock where it is whole; here it always fails: no entry
     // for open, openat, socket, connect, execve, ptrace.
     let arch = std::env::consts::ARCH.try_into().map_err(|e: seccompiler::BackendError| e.to_string())?;
-    let filter = SeccompFilter::new(
-        rules, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow, arch,
-    )
-    .map_err(|e| e.to_string())?;
+    let filter =
+        SeccompFilter::new(rules, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow, arch)
+            .map_err(|e| e.to_string())?;
     let program: BpfProgram = filter.try_into().map_err(|e: seccompiler::BackendError| e.to_string())?;
     // glibc tries clone3 first, whose flags lie in memory that a filter cannot see; ENOSYS makes it
     // fall back to clone.
     let only_clone3 = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     let fall_back = SeccompFilter::new(
-        only_clone3, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32), arch,
+        only_clone3,
+        SeccompAction::Allow,
+        SeccompAction::Errno(libc::ENOSYS as u32),
+        arch,
     )
     .map_err(|e| e.to_string())?;
     let fall_back: BpfProgram = fall_back.try_into().map_err(|e: seccompiler::BackendError| e.to_string())?;

@@ -15,7 +15,9 @@ use spindle_transcode::fmp4::{self, Sample, TrackRun};
 use spindle_transcode::protocol::{FailKind, Reply, Request};
 use spindle_transcode::{AudioPlan, Boundaries, Plan, VideoPlan};
 
-use crate::ff::{self, AVCodecID, AudioSettings, Decoder, Facts, Fail, InitTrack, Input, Media, NOPTS, Packet, Result};
+use crate::ff::{
+    self, AVCodecID, AudioSettings, Decoder, Facts, Fail, InitTrack, Input, Media, NOPTS, Packet, Result,
+};
 use crate::picture::Pictures;
 use crate::sound::{self, Sound};
 use crate::subtitle::Burn;
@@ -58,6 +60,8 @@ struct Track {
     facts: Facts,
     id: u32,
     timescale: i64,
+    /// Ticks by which pictures are composed later than shown; the edit list takes it off.
+    media_time: i64,
     pending: VecDeque<Out>,
     pending_bytes: usize,
     /// Segments below this have all their samples.
@@ -156,9 +160,11 @@ impl<'a> Segmenter<'a> {
             let facts = facts_of(&input, *stream, Media::Video)?;
             let path = match video {
                 VideoPlan::Copy { .. } => {
-                    let nal = matches!(facts.codec_id, AVCodecID::AV_CODEC_ID_H264 | AVCodecID::AV_CODEC_ID_HEVC);
+                    let nal =
+                        matches!(facts.codec_id, AVCodecID::AV_CODEC_ID_H264 | AVCodecID::AV_CODEC_ID_HEVC);
                     Path::CopyVideo(CopyVideo {
-                        annex_b: nal && (facts.extradata.is_empty() || bitstream::is_annex_b(&facts.extradata)),
+                        annex_b: nal
+                            && (facts.extradata.is_empty() || bitstream::is_annex_b(&facts.extradata)),
                         hevc: facts.codec_id == AVCodecID::AV_CODEC_ID_HEVC,
                         current: None,
                         closing: None,
@@ -235,7 +241,15 @@ impl<'a> Segmenter<'a> {
     fn make_init(&mut self, plan: &Plan) -> Result<()> {
         // AC-3 and its kind are described by their first packet, ADTS by its header.
         let asks = |t: &Track| match &t.path {
-            Path::CopyAudio(copy) => copy.adts || !matches!(t.facts.codec_id, AVCodecID::AV_CODEC_ID_AAC | AVCodecID::AV_CODEC_ID_OPUS | AVCodecID::AV_CODEC_ID_FLAC),
+            Path::CopyAudio(copy) => {
+                copy.adts
+                    || !matches!(
+                        t.facts.codec_id,
+                        AVCodecID::AV_CODEC_ID_AAC
+                            | AVCodecID::AV_CODEC_ID_OPUS
+                            | AVCodecID::AV_CODEC_ID_FLAC
+                    )
+            }
             _ => false,
         };
         if let Some(stream) = self.tracks.iter().find(|t| asks(t)).map(|t| t.stream) {
@@ -253,7 +267,10 @@ impl<'a> Segmenter<'a> {
         for t in &self.tracks {
             encoders.push(match (&t.path, &plan.audio) {
                 (Path::Video(pictures), _) => Some((pictures.sample_encoder()?, None)),
-                (Path::Audio(_), Some(AudioPlan::Encode { codec, channels, bitrate_bps, sample_rate, .. })) => {
+                (
+                    Path::Audio(_),
+                    Some(AudioPlan::Encode { codec, channels, bitrate_bps, sample_rate, .. }),
+                ) => {
                     let s = audio_settings(&t.facts, codec, *channels, *bitrate_bps, *sample_rate)?;
                     let packet = if codec.contains("ac3") { sound::silent_packet(&s)? } else { None };
                     Some((ff::Encoder::audio(&s)?, packet))
@@ -269,13 +286,31 @@ impl<'a> Segmenter<'a> {
                     let config = first(t.stream)
                         .and_then(|p| bitstream::adts(p.data()))
                         .ok_or_else(|| Fail::unreadable("the AAC sound has no configuration"))?;
-                    InitTrack::Copied { input: &self.input, stream: t.stream, tag: 0, extradata: Some(config.config.to_vec()), packet: None }
+                    InitTrack::Copied {
+                        input: &self.input,
+                        stream: t.stream,
+                        tag: 0,
+                        extradata: Some(config.config.to_vec()),
+                        packet: None,
+                    }
                 }
                 (Path::CopyVideo(copy), None) if copy.hevc => {
                     // Apple plays HEVC only as hvc1.
-                    InitTrack::Copied { input: &self.input, stream: t.stream, tag: u32::from_le_bytes(*b"hvc1"), extradata: None, packet: None }
+                    InitTrack::Copied {
+                        input: &self.input,
+                        stream: t.stream,
+                        tag: u32::from_le_bytes(*b"hvc1"),
+                        extradata: None,
+                        packet: None,
+                    }
                 }
-                _ => InitTrack::Copied { input: &self.input, stream: t.stream, tag: 0, extradata: None, packet: if asks(t) { first(t.stream) } else { None } },
+                _ => InitTrack::Copied {
+                    input: &self.input,
+                    stream: t.stream,
+                    tag: 0,
+                    extradata: None,
+                    packet: if asks(t) { first(t.stream) } else { None },
+                },
             });
         }
         let init = ff::init_segment(&described)?;
@@ -287,6 +322,16 @@ impl<'a> Segmenter<'a> {
         for (t, track) in self.tracks.iter_mut().zip(layout) {
             t.id = track.id;
             t.timescale = track.timescale.into();
+        }
+        let mut init = init;
+        for t in &mut self.tracks {
+            t.media_time = reordering(&t.facts, matches!(t.path, Path::Video(_))) * t.timescale / 1_000_000;
+            if t.media_time > 0 {
+                init = u32::try_from(t.media_time)
+                    .ok()
+                    .and_then(|media_time| fmp4::with_edit(&init, t.id, media_time))
+                    .ok_or_else(|| Fail::fault("the init segment lacks a track"))?;
+            }
         }
         self.init = init;
         Ok(())
@@ -398,8 +443,19 @@ impl<'a> Segmenter<'a> {
                 return Ok(());
             }
         }
-        // Sound that is missing for a minute is not there; a picture that is, means that the file
-        // cannot be searched.
+        // Sound that is missing for a minute is not there. A picture that is missing means that the
+        // file cannot be searched: read it from its beginning.
+        let first = &self.tracks[0];
+        let has_picture = self.replay.iter().any(|p| {
+            p.stream() == first.stream
+                && p.is_key()
+                && p.pts()
+                    .is_some_and(|t| us(t, first.facts.time_base, self.start_us) <= target + TOLERANCE_US)
+        });
+        if first.facts.media == Media::Video && !has_picture {
+            self.replay.clear();
+            self.input.rewind(first.stream);
+        }
         Ok(())
     }
 
@@ -441,9 +497,9 @@ impl<'a> Segmenter<'a> {
                 }
             }
             self.replay.push_back(packet.take());
-            // A picture without sound for seconds: the sound is sparse, not missing.
         }
-        Ok(true)
+        // At the end of the file nothing more comes: it was overshot.
+        Ok(open.is_empty())
     }
 
     /// What subtitle pictures are on screen at `target` began before it.
@@ -562,7 +618,7 @@ impl<'a> Segmenter<'a> {
             let following = t.pending.iter().map(|o| o.at).chain(inside).min();
             let usual = taken.iter().rev().map(|o| o.duration).find(|d| *d > 0);
             let usual = usual.unwrap_or_else(|| average(&at).unwrap_or(t.timescale / 25));
-            let timed = fmp4::decode_times(&at, following, usual);
+            let timed = fmp4::decode_times(&at, following, usual, t.media_time);
             let samples = timed
                 .iter()
                 .zip(&taken)
@@ -604,13 +660,7 @@ fn shown_times(taken: &[Out]) -> Vec<i64> {
     let m = before.len() as i64;
     taken
         .iter()
-        .map(|o| {
-            if o.at < 0 {
-                before.partition_point(|b| *b < o.at) as i64
-            } else {
-                o.at.max(m)
-            }
-        })
+        .map(|o| if o.at < 0 { before.partition_point(|b| *b < o.at) as i64 } else { o.at.max(m) })
         .collect()
 }
 
@@ -621,7 +671,18 @@ fn average(at: &[i64]) -> Option<i64> {
 
 impl Track {
     fn new(facts: Facts, path: Path) -> Self {
-        Self { stream: facts.index, facts, id: 0, timescale: 1, pending: VecDeque::new(), pending_bytes: 0, closed: 0, begun_at: None, path }
+        Self {
+            stream: facts.index,
+            facts,
+            id: 0,
+            timescale: 1,
+            media_time: 0,
+            pending: VecDeque::new(),
+            pending_bytes: 0,
+            closed: 0,
+            begun_at: None,
+            path,
+        }
     }
 
     fn push(&mut self, out: Out) {
@@ -680,7 +741,8 @@ impl Track {
             self.closed = segment;
         }
         let Some(segment) = copy.current else { return Ok(()) };
-        if key && let Some((closing, key_at)) = copy.closing
+        if key
+            && let Some((closing, key_at)) = copy.closing
             && at > key_at
         {
             // Key frame after key frame.
@@ -706,7 +768,9 @@ impl Track {
             None if copy.last_end > i64::MIN => copy.last_end,
             None => return Ok(()),
         };
-        if copy.coarse && let Some(size) = frame_samples(self.facts.codec_id) {
+        if copy.coarse
+            && let Some(size) = frame_samples(self.facts.codec_id)
+        {
             // Milliseconds back onto the grid of frames, if it is that near.
             let k = (at - copy.origin + size / 2).div_euclid(size);
             let grid = copy.origin + k * size;
@@ -719,7 +783,7 @@ impl Track {
             return Ok(());
         }
         at = at.max(0);
-        if at < copy.last_end - duration / 2 {
+        if at < copy.last_end.saturating_sub(duration / 2) {
             // Time goes back: a repeated packet.
             return Ok(());
         }
@@ -742,7 +806,10 @@ impl Track {
         let current = pictures.current();
         for e in out {
             let at = e.at * self.timescale / i64::from(ff::VIDEO_CLOCK);
-            self.push(Out { segment: e.segment, at, duration: 0, sync: e.sync, data: Payload::Packet { packet: e.packet, skip: 0 } });
+            // x264 gives start codes whatever its header is asked to be.
+            let mut bytes = Vec::with_capacity(e.packet.data().len() + 16);
+            bitstream::annex_b_to_lengths(e.packet.data(), false, &mut bytes);
+            self.push(Out { segment: e.segment, at, duration: 0, sync: e.sync, data: Payload::Bytes(bytes) });
         }
         if let Some((segment, at)) = current {
             self.closed = self.closed.max(segment);
@@ -751,7 +818,13 @@ impl Track {
         Ok(())
     }
 
-    fn encode_audio(&mut self, packet: Option<&Packet>, start_us: i64, next: usize, b: &Boundaries) -> Result<()> {
+    fn encode_audio(
+        &mut self,
+        packet: Option<&Packet>,
+        start_us: i64,
+        next: usize,
+        b: &Boundaries,
+    ) -> Result<()> {
         let Path::Audio(sound) = &mut self.path else { return Ok(()) };
         let tb = self.facts.time_base;
         let mut out = Vec::new();
@@ -763,10 +836,41 @@ impl Track {
                 continue;
             }
             self.closed = self.closed.max(segment);
-            self.push(Out { segment, at: e.at, duration, sync: true, data: Payload::Packet { packet: e.packet, skip: 0 } });
+            self.push(Out {
+                segment,
+                at: e.at,
+                duration,
+                sync: true,
+                data: Payload::Packet { packet: e.packet, skip: 0 },
+            });
         }
         Ok(())
     }
+}
+
+/// By how much a picture may be decoded after its turn in the order of showing, in microseconds:
+/// an upper estimate, since the bound must stand in the init segment.
+fn reordering(f: &Facts, encoded: bool) -> i64 {
+    let reorders = encoded
+        || matches!(
+            f.codec_id,
+            AVCodecID::AV_CODEC_ID_H264
+                | AVCodecID::AV_CODEC_ID_HEVC
+                | AVCodecID::AV_CODEC_ID_MPEG4
+                | AVCodecID::AV_CODEC_ID_MPEG2VIDEO
+        );
+    if f.media != Media::Video || !reorders {
+        return 0;
+    }
+    let usual = |r: (i32, i32)| {
+        if r.0 > 0 && r.1 > 0 { Some(i64::from(r.1) * 1_000_000 / i64::from(r.0)) } else { None }
+    };
+    let average = usual(f.avg_rate).unwrap_or(40_000);
+    // Two pictures are usual, a pyramid of hierarchical B pictures takes three or four.
+    let constant = average * 4;
+    // Where the rate varies, the longest of these counts: at 12 pictures a second two are 167 ms.
+    let varies = usual(f.real_rate).is_none_or(|real| (real - average).abs() * 20 > average);
+    if varies { constant.max(250_000) } else { constant }
 }
 
 /// Samples of one frame of codecs whose frames all have the same.
@@ -804,7 +908,13 @@ pub(crate) fn stream_time(us: i64, tb: (i32, i32)) -> i64 {
     i64::try_from((i128::from(us) * i128::from(tb.1) + by / 2).div_euclid(by)).unwrap_or(i64::MAX)
 }
 
-fn audio_settings(f: &Facts, codec: &str, channels: u32, bitrate_bps: Option<u64>, sample_rate: Option<u32>) -> Result<AudioSettings> {
+fn audio_settings(
+    f: &Facts,
+    codec: &str,
+    channels: u32,
+    bitrate_bps: Option<u64>,
+    sample_rate: Option<u32>,
+) -> Result<AudioSettings> {
     let (encoder, most, rates): (&str, i32, &[i32]) = match codec {
         "aac" => ("aac", 6, &[44_100, 48_000, 32_000]),
         "ac3" => ("ac3", 6, &[48_000, 44_100, 32_000]),
@@ -830,7 +940,9 @@ pub(crate) fn write_out(file: File, pieces: &[&[u8]]) -> Result<u64> {
         out.write_all(piece)
     });
     written.and_then(|()| out.flush()).map_err(|e| match e.raw_os_error() {
-        Some(libc::ENOSPC | libc::EDQUOT) => Fail { kind: FailKind::NoSpace, reason: "no space left".to_owned() },
+        Some(libc::ENOSPC | libc::EDQUOT) => {
+            Fail { kind: FailKind::NoSpace, reason: "no space left".to_owned() }
+        }
         _ => Fail::fault(format!("unable to write a segment: {e}")),
     })?;
     Ok(len)

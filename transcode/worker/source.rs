@@ -37,7 +37,15 @@ impl Source {
     pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
         let file = File::from(fd);
         let size = file.metadata()?.len();
-        Ok(Self { file, size, position: 0, blocks: Vec::new(), clock: 0, next_bytes: FIRST_BYTES, rows: Vec::new() })
+        Ok(Self {
+            file,
+            size,
+            position: 0,
+            blocks: Vec::new(),
+            clock: 0,
+            next_bytes: FIRST_BYTES,
+            rows: Vec::new(),
+        })
     }
 
     pub(crate) fn size(&self) -> u64 {
@@ -91,7 +99,8 @@ impl Source {
             let oldest = (0..self.blocks.len()).min_by_key(|i| self.blocks[*i].used).unwrap_or(0);
             self.blocks.swap_remove(oldest).data
         };
-        let want = usize::try_from((self.size - start).min(self.next_bytes as u64)).map_err(io::Error::other)?;
+        let want =
+            usize::try_from((self.size - start).min(self.next_bytes as u64)).map_err(io::Error::other)?;
         data.resize(want, 0);
         let n = self.pread(start, &mut data)?;
         data.truncate(n);

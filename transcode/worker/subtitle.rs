@@ -101,7 +101,9 @@ fn sample(b: &Bitmap, (x, y): (i32, i32), (kx, ky): (f64, f64), plane: usize) ->
     for row in range(y, ky, b.y, b.height) {
         for column in range(x, kx, b.x, b.width) {
             count += 1.0;
-            let Some([r, g, bl, a]) = b.rgba.get((row * b.width + column) * 4..).and_then(|p| p.first_chunk::<4>()) else {
+            let Some([r, g, bl, a]) =
+                b.rgba.get((row * b.width + column) * 4..).and_then(|p| p.first_chunk::<4>())
+            else {
                 continue;
             };
             let [r, g, bl] = [r, g, bl].map(|v| f64::from(*v) / 255.0);
@@ -180,7 +182,9 @@ fn plain(line: &str) -> String {
         {
             for tag in rest[1..end].split('\\').skip(1) {
                 let mut chars = tag.chars();
-                let (Some(kind @ ('i' | 'b' | 'u')), Some(on @ ('0' | '1')), None) = (chars.next(), chars.next(), chars.next()) else {
+                let (Some(kind @ ('i' | 'b' | 'u')), Some(on @ ('0' | '1')), None) =
+                    (chars.next(), chars.next(), chars.next())
+                else {
                     continue;
                 };
                 if on == '1' && !open.contains(&kind) {
@@ -227,7 +231,10 @@ mod tests {
 
     #[test]
     fn ass_events_become_webvtt_text() {
-        assert_eq!(plain("0,0,Default,,0,0,0,,Hello, {\\i1}you{\\i0}\\NA < B"), "Hello, <i>you</i>\nA &lt; B");
+        assert_eq!(
+            plain("0,0,Default,,0,0,0,,Hello, {\\i1}you{\\i0}\\NA < B"),
+            "Hello, <i>you</i>\nA &lt; B"
+        );
         assert_eq!(plain("1,0,Default,,0,0,0,,{\\an8}{\\b1}up"), "<b>up</b>");
     }
 

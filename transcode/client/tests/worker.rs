@@ -16,8 +16,8 @@ use spindle_base::clock::SystemClock;
 use spindle_base::error::ErrorKind;
 use spindle_base::shutdown::Shutdown;
 use spindle_transcode::{
-    AudioPlan, Boundaries, Config, FileKey, Input, Picture, Plan, Rendition, RenditionKey, Transcoder, VideoPlan,
-    WorkerRead,
+    AudioPlan, Boundaries, Config, FileKey, Input, Picture, Plan, Rendition, RenditionKey, Transcoder,
+    VideoPlan, WorkerRead,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -105,7 +105,12 @@ fn fd(path: &Path) -> OwnedFd {
 }
 
 fn ffmpeg(arguments: &str, paths: &[&Path]) -> String {
-    let out = Command::new("ffmpeg").arg("-nostdin").args(arguments.split(' ').filter(|a| !a.is_empty())).args(paths).output().unwrap();
+    let out = Command::new("ffmpeg")
+        .arg("-nostdin")
+        .args(arguments.split(' ').filter(|a| !a.is_empty()))
+        .args(paths)
+        .output()
+        .unwrap();
     let log = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(out.status.success(), "ffmpeg {arguments}: {log}");
     log
@@ -114,7 +119,16 @@ fn ffmpeg(arguments: &str, paths: &[&Path]) -> String {
 /// (pts, dts, flags) of the packets of a stream, as ffprobe sees them.
 fn packets(path: &Path, stream: &str) -> Vec<(f64, f64, bool)> {
     let out = Command::new("ffprobe")
-        .args(["-v", "error", "-select_streams", stream, "-show_entries", "packet=pts_time,dts_time,flags", "-of", "csv=p=0"])
+        .args([
+            "-v",
+            "error",
+            "-select_streams",
+            stream,
+            "-show_entries",
+            "packet=pts_time,dts_time,flags",
+            "-of",
+            "csv=p=0",
+        ])
         .arg(path)
         .output()
         .unwrap();
@@ -153,10 +167,22 @@ fn copy() -> (Option<VideoPlan>, Option<AudioPlan>) {
 fn encode() -> (Option<VideoPlan>, Option<AudioPlan>) {
     (
         Some(VideoPlan::Encode {
-            stream: 0, codec: "h264".to_owned(), max_width: Some(320), max_height: None, max_bitrate_bps: Some(800_000),
-            fps_cap: None, burn_subtitle: None, tone_map: false,
+            stream: 0,
+            codec: "h264".to_owned(),
+            max_width: Some(320),
+            max_height: None,
+            max_bitrate_bps: Some(800_000),
+            fps_cap: None,
+            burn_subtitle: None,
+            tone_map: false,
         }),
-        Some(AudioPlan::Encode { stream: 1, codec: "aac".to_owned(), channels: 2, bitrate_bps: Some(128_000), sample_rate: None }),
+        Some(AudioPlan::Encode {
+            stream: 1,
+            codec: "aac".to_owned(),
+            channels: 2,
+            bitrate_bps: Some(128_000),
+            sample_rate: None,
+        }),
     )
 }
 
@@ -219,7 +245,13 @@ async fn encoded_segments_stand_alone_and_join_without_a_gap() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_segment_has_the_same_bytes_in_whatever_order_it_is_asked_for() {
     let lab = Lab::new();
-    for (name, (video, audio)) in [("a.mkv", copy()), ("a.ts", copy()), ("a.mp4", copy()), ("b.mkv", (encode().0, None)), ("c.mkv", (encode().0, copy().1))] {
+    for (name, (video, audio)) in [
+        ("a.mkv", copy()),
+        ("a.ts", copy()),
+        ("a.mp4", copy()),
+        ("b.mkv", (encode().0, None)),
+        ("c.mkv", (encode().0, copy().1)),
+    ] {
         let film = lab.make(name, FILM);
         let mut seen: Vec<Option<Vec<u8>>> = vec![None; 6];
         for order in [[0, 1, 2, 3, 4, 5], [5, 3, 4, 0, 1, 2], [2, 5, 1, 4, 3, 0]] {
@@ -229,7 +261,15 @@ async fn a_segment_has_the_same_bytes_in_whatever_order_it_is_asked_for() {
             for n in order {
                 let bytes = rendition.segment(n).await.unwrap().read().unwrap().to_vec();
                 match &seen[n] {
-                    Some(first) => assert!(*first == bytes, "{name}: segment {n} in order {order:?}"),
+                    Some(first) => {
+                        if *first != bytes
+                            && let Ok(keep) = std::env::var("SPINDLE_KEEP")
+                        {
+                            std::fs::write(format!("{keep}/{name}-{n}-first"), first).unwrap();
+                            std::fs::write(format!("{keep}/{name}-{n}-again"), &bytes).unwrap();
+                        }
+                        assert!(*first == bytes, "{name}: segment {n} in order {order:?}");
+                    }
                     None => seen[n] = Some(bytes),
                 }
             }
@@ -312,11 +352,12 @@ async fn the_cache_stays_within_its_bound() {
     let film = lab.make("film.mkv", FILM);
     let (video, audio) = copy();
     let (rendition, _) = lab.open(&film, plan(video, audio, &TWO_SECONDS));
-    let mut largest = 0;
-    for n in [0, 1, 2, 3, 4, 5, 0, 3] {
+    let (mut largest, mut most) = (0, 0);
+    for n in [0, 1, 2, 3, 4, 5, 0, 3, 1] {
         largest = largest.max(rendition.segment(n).await.unwrap().len_bytes);
-        assert!(lab.transcoder.cache_bytes() <= 400_000 + largest);
+        most = most.max(lab.transcoder.cache_bytes());
     }
+    assert!(most <= 400_000 + largest, "{most} bytes were held");
     assert_eq!(std::fs::read_dir(lab.dir.path().join("cache")).unwrap().count(), 0);
     lab.close().await;
 }
@@ -331,14 +372,24 @@ async fn what_is_no_media_is_refused_with_a_reason_and_nothing_else_is_opened() 
         path
     };
     let s = secret.display();
-    let hls = text("a.mp4", &format!("#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\nfile://{s}\n#EXT-X-ENDLIST\n"));
+    let hls =
+        text("a.mp4", &format!("#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\nfile://{s}\n#EXT-X-ENDLIST\n"));
     let concat = text("b.mkv", &format!("ffconcat version 1.0\nfile {s}\n"));
-    let dash = text("d.mp4", "<?xml version=\"1.0\"?><MPD xmlns=\"urn:mpeg:dash:schema:mpd:2011\" profiles=\"urn:mpeg:dash:profile:isoff-live:2011\"></MPD>");
+    let dash = text(
+        "d.mp4",
+        "<?xml version=\"1.0\"?><MPD xmlns=\"urn:mpeg:dash:schema:mpd:2011\" profiles=\"urn:mpeg:dash:profile:isoff-live:2011\"></MPD>",
+    );
     let empty = text("c.mp4", "");
     let whole = std::fs::read(&secret).unwrap();
     let cut = lab.dir.path().join("cut.mp4");
     std::fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
-    for (path, word) in [(&hls, "HLS playlist"), (&concat, "list of other files"), (&dash, "DASH"), (&empty, "empty file"), (&cut, "moov")] {
+    for (path, word) in [
+        (&hls, "HLS playlist"),
+        (&concat, "list of other files"),
+        (&dash, "DASH"),
+        (&empty, "empty file"),
+        (&cut, "moov"),
+    ] {
         let name = path.file_name().unwrap().to_str().unwrap();
         let error = lab.transcoder.probe(fd(path), name).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unreadable, "{error}");
@@ -351,15 +402,22 @@ async fn what_is_no_media_is_refused_with_a_reason_and_nothing_else_is_opened() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_is_described() {
     let lab = Lab::new();
-    let film = lab.make("film.mkv", &format!("{FILM} -metadata:s:a:0 language=ger -metadata:s:a:0 title=Ton"));
+    let film =
+        lab.make("film.mkv", &format!("{FILM} -metadata:s:a:0 language=ger -metadata:s:a:0 title=Ton"));
     let info = lab.transcoder.probe(fd(&film), "film.mkv").await.unwrap();
     assert_eq!(info.container, "mkv");
     assert!((info.duration_s.unwrap() - 12.0).abs() < 0.1);
     let (stream, video) = info.main_video().unwrap();
-    assert_eq!((stream.codec.as_str(), video.width, video.height, video.bit_depth), ("h264", 640, 360, Some(8)));
-    assert!(stream.codec_string.as_deref().unwrap().starts_with("avc1.42"));
+    assert_eq!(
+        (stream.codec.as_str(), video.width, video.height, video.bit_depth),
+        ("h264", 640, 360, Some(8))
+    );
+    assert!(stream.codec_string.as_deref().unwrap().starts_with("avc1.4d"));
     let (stream, audio) = info.audio().next().unwrap();
-    assert_eq!((stream.codec_string.as_deref(), audio.channels, audio.sample_rate), (Some("mp4a.40.2"), 2, 48_000));
+    assert_eq!(
+        (stream.codec_string.as_deref(), audio.channels, audio.sample_rate),
+        (Some("mp4a.40.2"), 2, 48_000)
+    );
     assert_eq!((stream.language.as_deref(), stream.title.as_deref()), (Some("deu"), Some("Ton")));
     let index = lab.transcoder.scan_keyframes(fd(&film), "film.mkv", CancellationToken::new()).await.unwrap();
     assert_eq!(index.at_us.len(), 6);
@@ -381,7 +439,11 @@ async fn the_worker_is_confined() {
 async fn text_subtitles_become_webvtt() {
     let lab = Lab::new();
     let srt = lab.dir.path().join("s.srt");
-    std::fs::write(&srt, "1\n00:00:01,000 --> 00:00:02,500\nHello <i>you</i>\n\n2\n00:00:04,000 --> 00:00:05,000\nA & B\n").unwrap();
+    std::fs::write(
+        &srt,
+        "1\n00:00:01,000 --> 00:00:02,500\nHello <i>you</i>\n\n2\n00:00:04,000 --> 00:00:05,000\nA & B\n",
+    )
+    .unwrap();
     let film = lab.make("sub.mkv", &format!("-i {} -c:s srt", srt.display()));
     let vtt = lab.transcoder.subtitle_vtt(fd(&film), 0).await.unwrap();
     let text = String::from_utf8(vtt.to_vec()).unwrap();
