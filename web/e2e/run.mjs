@@ -404,6 +404,21 @@ await test("on a phone nothing is wider than the page", { size: phone }, async (
   await t.shot("phone-io");
 });
 
+await test("every control of the player is in reach beside the I/O view and on a phone", {}, async (t) => {
+  for (const [width, height] of [[1440, 900], [1280, 800], [1100, 800], [800, 1000], [390, 844], [360, 640]]) {
+    await t.page.setViewportSize({ width, height });
+    await t.go("/watch/plain?t=1");
+    await t.page.reload();
+    await t.plays(1);
+    if ((await t.id("io-view").count()) === 0) await t.page.keyboard.press("i");
+    await t.id("io-view").waitFor();
+    await t.page.mouse.move(100, 200);
+    const stage = await t.page.locator(".stage").boundingBox();
+    const button = await t.id("fullscreen").boundingBox();
+    check(button.x + button.width <= stage.x + stage.width, `at ${width} px the last control ends at ${button.x + button.width} of ${stage.width}`);
+  }
+});
+
 await test("on a television the grid fills the screen", { size: { width: 3840, height: 2160 } }, async (t) => {
   await t.go("/library/lib-films");
   await t.id("grid").getByTestId("card").first().waitFor();

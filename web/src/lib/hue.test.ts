@@ -24,4 +24,14 @@ describe("hue", () => {
     expect([...a]).toEqual([...b]);
     expect(new Set(a.values()).size).toBe(3);
   });
+
+  it("keeps a disk's colour whichever other disks are shown beside it", () => {
+    expect(diskColours(["sdd"]).get("sdd")).toBe(diskColours(["sda", "sdb", "sdd", "nvme0n1"]).get("sdd"));
+    expect(diskColours(["loop7"]).get("loop7")).toBe(diskColours(["loop5", "loop6", "loop7"]).get("loop7"));
+  });
+
+  it("tells disks apart whose names would share a colour, as far as colours go", () => {
+    expect(new Set(diskColours(["sda", "sdm", "nvme0n1", "loop12"]).values()).size).toBe(4);
+    expect(diskColours(Array.from({ length: 40 }, (_, i) => `loop${i}`)).size).toBe(40);
+  });
 });

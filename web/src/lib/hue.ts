@@ -35,10 +35,28 @@ const DISK_COLOURS = [
   "#9fd0e6",
 ];
 
-/** One colour a disk, by its place among the sorted names of its machine. */
+/**
+ * One colour a disk. It follows from the name (`sdb` is the second, `nvme3n1` the fourth), so that a
+ * disk looks the same in every view; only disks that would share a colour move on to the next free.
+ */
 export function diskColours(disks: Iterable<string>): Map<string, string> {
   const names = [...new Set(disks)].sort(byDisk);
-  return new Map(names.map((name, i) => [name, DISK_COLOURS[i % DISK_COLOURS.length] as string]));
+  const colours = new Map<string, string>();
+  const taken = new Set<number>();
+  for (const name of names) {
+    let slot = slotOf(name) % DISK_COLOURS.length;
+    while (taken.has(slot) && taken.size < DISK_COLOURS.length) slot = (slot + 1) % DISK_COLOURS.length;
+    taken.add(slot);
+    colours.set(name, DISK_COLOURS[slot] as string);
+  }
+  return colours;
+}
+
+function slotOf(name: string): number {
+  const letters = /^(?:sd|vd|hd|xvd)([a-z]+)$/.exec(name)?.[1];
+  if (letters) return [...letters].reduce((n, c) => n * 26 + c.charCodeAt(0) - 96, 0) - 1;
+  const number = /\d+/.exec(name)?.[0];
+  return number === undefined ? hash(name) : Number(number) % 1_000_000;
 }
 
 /** `sdb` before `sdaa`, `nvme2n1` before `nvme10n1`. */
