@@ -25,8 +25,10 @@ pub(super) fn numberish(name: &Name, token: usize) -> Option<(u32, usize)> {
     let low = name.low(token);
     let digits = low.bytes().take_while(u8::is_ascii_digit).count();
     let rest = &low[digits..];
-    let version = rest.strip_prefix('v').is_some_and(|v| v.len() == 1 && v.bytes().all(|b| b.is_ascii_digit()));
-    let fits = (1..=5).contains(&digits) && (rest.is_empty() || version || matches!(rest, "完" | "end" | "fin"));
+    let version =
+        rest.strip_prefix('v').is_some_and(|v| v.len() == 1 && v.bytes().all(|b| b.is_ascii_digit()));
+    let fits =
+        (1..=5).contains(&digits) && (rest.is_empty() || version || matches!(rest, "完" | "end" | "fin"));
     fits.then(|| low[..digits].parse().ok().map(|value| (value, digits)))?
 }
 
@@ -55,11 +57,21 @@ pub(super) fn bare(scan: &Scan, behind: usize) -> Option<Bare> {
         let mut to = at + 1;
         let mut last = first;
         // A fraction counts a special between two episodes.
-        if name.gap(to) == "." && name.number(to).is_some_and(|(_, digits)| digits == 1) && (name.gap(to + 1).len() > 1 || to + 1 == scan.count()) && dashed {
+        if name.gap(to) == "."
+            && name.number(to).is_some_and(|(_, digits)| digits == 1)
+            && (name.gap(to + 1).len() > 1 || to + 1 == scan.count())
+            && dashed
+        {
             to += 1;
         }
         let zero = name.low(at).starts_with('0');
-        let dash_range = |to: usize| !dashed && zero && name.gap(to) == " - " && numberish(name, to).is_some() && (scan.boundary(to + 1) || name.gap(to + 1).contains(['[', '(']));
+        let dash_range = |to: usize| {
+            !dashed
+                && zero
+                && name.gap(to) == " - "
+                && numberish(name, to).is_some()
+                && (scan.boundary(to + 1) || name.gap(to + 1).contains(['[', '(']))
+        };
         while let Some((value, len)) = numberish(name, to)
             && (ends_range(name.gap(to)) || dash_range(to))
             && value > last
@@ -69,15 +81,26 @@ pub(super) fn bare(scan: &Scan, behind: usize) -> Option<Bare> {
             last = value;
             to += 1;
         }
-        let ended = to >= scan.count() || scan.strong(to) || name.gap(to).contains(['[', '(', ']']) || matches!(scan.words[to], Word::Language | Word::Weak | Word::Tag);
+        let ended = to >= scan.count()
+            || scan.strong(to)
+            || name.gap(to).contains(['[', '(', ']'])
+            || matches!(scan.words[to], Word::Language | Word::Weak | Word::Tag);
         let group = name.group_of(at);
-        let lone = group.is_some() && name.tokens.get(to).is_none_or(|next| next.group != name.tokens[at].group) && (at == 0 || name.tokens[at - 1].group != name.tokens[at].group);
+        let lone = group.is_some()
+            && name.tokens.get(to).is_none_or(|next| next.group != name.tokens[at].group)
+            && (at == 0 || name.tokens[at - 1].group != name.tokens[at].group);
         let rank = match group {
             Some(group) if group.open == '[' && (lone || name.low(to) == "end") && at > 0 => 60,
             Some(group) if group.open == '(' && lone && last > first => 55,
             Some(_) if lone && at > scan.first => 10,
             Some(_) => continue,
-            None if at > strong => if to == scan.count() && digits == 3 { 5 } else { continue },
+            None if at > strong => {
+                if to == scan.count() && digits == 3 {
+                    5
+                } else {
+                    continue;
+                }
+            }
             None if dashed && (ended || name.dashed(to)) => 70,
             None if at == scan.first && name.dashed(to) => 50,
             None if at == scan.first && to == scan.count() => 50,
@@ -85,7 +108,13 @@ pub(super) fn bare(scan: &Scan, behind: usize) -> Option<Bare> {
             None if ended && at > scan.first => 40,
             None if at == scan.first && digits <= 3 => 20,
             None if at == scan.first && digits == 4 && !year => 20,
-            None if digits == 3 || digits == 4 && zero || digits == 2 && name.low(at).starts_with('0') || last > first => 25,
+            None if digits == 3
+                || digits == 4 && zero
+                || digits == 2 && name.low(at).starts_with('0')
+                || last > first =>
+            {
+                25
+            }
             None => continue,
         };
         // Two numbers of one season side by side are two episodes.

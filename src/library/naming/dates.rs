@@ -25,8 +25,20 @@ pub(super) fn year(name: &Name, token: usize) -> Option<u16> {
 }
 
 fn month_name(low: &str) -> Option<u32> {
-    const MONTHS: [&str; 12] =
-        ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"];
+    const MONTHS: [&str; 12] = [
+        "january",
+        "february",
+        "march",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
+    ];
     let at = MONTHS.iter().position(|month| low == *month || low.len() == 3 && month.starts_with(low))?;
     Some(at as u32 + 1)
 }
@@ -50,7 +62,8 @@ fn year_first(year: u32, a: u32, b: u32) -> Option<String> {
 /// `21st`, `5th`, `7`.
 fn ordinal(low: &str) -> Option<u32> {
     let digits = low.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    (digits.len() <= 2 && matches!(&low[digits.len()..], "" | "st" | "nd" | "rd" | "th")).then(|| digits.parse().ok())?
+    (digits.len() <= 2 && matches!(&low[digits.len()..], "" | "st" | "nd" | "rd" | "th"))
+        .then(|| digits.parse().ok())?
 }
 
 fn separator(gap: &str) -> bool {

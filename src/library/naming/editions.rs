@@ -22,20 +22,47 @@ fn phrase(name: &Name, token: usize) -> usize {
     let (next, third) = (name.low(token + 1), name.low(token + 2));
     let close = usize::from(closing(next));
     match name.low(token) {
-        "extended" | "theatrical" | "directors" | "alternative" | "alternate" | "imax" | "remastered" | "remaster" | "restored" | "uncut"
-        | "unrated" | "uncensored" | "recut" | "despecialized" | "fanedit" | "redux" | "limited" | "criterion" | "superbit" => 1 + close,
+        "extended" | "theatrical" | "directors" | "alternative" | "alternate" | "imax" | "remastered"
+        | "remaster" | "restored" | "uncut" | "unrated" | "uncensored" | "recut" | "despecialized"
+        | "fanedit" | "redux" | "limited" | "criterion" | "superbit" => 1 + close,
         "director" if next == "s" && third == "cut" => 3,
-        "final" | "producers" | "international" | "definitive" | "workprint" if close == 1 && next != "collection" => 2,
-        "special" | "collectors" | "collector" | "deluxe" | "anniversary" | "signature" | "diamond" | "platinum" | "gold" if next == "edition" => 2,
-        "edition" if matches!(next, "collector" | "collectors" | "speciale" | "special" | "limitee" | "integrale") => 2,
+        "final" | "producers" | "international" | "definitive" | "workprint"
+            if close == 1 && next != "collection" =>
+        {
+            2
+        }
+        "special" | "collectors" | "collector" | "deluxe" | "anniversary" | "signature" | "diamond"
+        | "platinum" | "gold"
+            if next == "edition" =>
+        {
+            2
+        }
+        "edition"
+            if matches!(
+                next,
+                "collector" | "collectors" | "speciale" | "special" | "limitee" | "integrale"
+            ) =>
+        {
+            2
+        }
         "ultimate" if closing(next) => 2,
         "ultimate" if closing(third) => 3,
         "fan" if next == "edit" => 2,
-        low if low.ends_with("th") && low.starts_with(|c: char| c.is_ascii_digit()) && next == "anniversary" => 2 + usize::from(third == "edition"),
+        low if low.ends_with("th")
+            && low.starts_with(|c: char| c.is_ascii_digit())
+            && next == "anniversary" =>
+        {
+            2 + usize::from(third == "edition")
+        }
         low if low.len() <= 4 && low.ends_with("in1") && low.starts_with(|c: char| c.is_ascii_digit()) => 1,
         "dc" | "se" if name.raw(token).len() == 2 && name.upper(token) => 1,
         // Any word makes an edition: `Imperial Edition`.
-        _ if next == "edition" && !matches!(third, "collector" | "collectors") && name.gap(token + 1).len() == 1 => 2,
+        _ if next == "edition"
+            && !matches!(third, "collector" | "collectors")
+            && name.gap(token + 1).len() == 1 =>
+        {
+            2
+        }
         _ => 0,
     }
 }
@@ -45,13 +72,22 @@ pub(super) fn find(name: &Name, words: &[Word]) -> Vec<Edition> {
     let mut found: Vec<Edition> = Vec::new();
     let mut token = 0;
     while token < name.tokens.len() {
-        if name.group_of(token).is_some_and(|group| group.open == '{') && name.low(token) == "edition" && name.gap(token + 1) == "-" {
+        if name.group_of(token).is_some_and(|group| group.open == '{')
+            && name.low(token) == "edition"
+            && name.gap(token + 1) == "-"
+        {
             let group = name.tokens[token].group;
-            let to = (token..name.tokens.len()).find(|at| name.tokens[*at].group != group).unwrap_or(name.tokens.len());
+            let to = (token..name.tokens.len())
+                .find(|at| name.tokens[*at].group != group)
+                .unwrap_or(name.tokens.len());
             if let (Some(first), Some(last)) = (name.tokens.get(token + 1), name.tokens.get(to - 1))
                 && first.start < last.end
             {
-                found.push(Edition { from: token, to, text: titles::tidy(&name.text[first.start..last.end]) });
+                found.push(Edition {
+                    from: token,
+                    to,
+                    text: titles::tidy(&name.text[first.start..last.end]),
+                });
             }
             token = to;
             continue;
@@ -95,7 +131,10 @@ mod tests {
 
     #[test]
     fn runs_of_edition_words_are_one_edition() {
-        assert_eq!(all("Movie Title Extended Directors Cut Fan Edit 2012"), ["Extended Directors Cut Fan Edit"]);
+        assert_eq!(
+            all("Movie Title Extended Directors Cut Fan Edit 2012"),
+            ["Extended Directors Cut Fan Edit"]
+        );
         assert_eq!(all("Movie.1979.The.Imperial.Edition.BluRay"), ["Imperial Edition"]);
         assert_eq!(all("Movie (2009) {edition-Final Cut}"), ["Final Cut"]);
         assert_eq!(all("Alien DC (1979)"), ["Director's Cut"]);

@@ -1,6 +1,7 @@
 //! Episodes: which numbering in a name counts, the series' title before it, and what the folders
 //! above add.
 
+use super::Identity;
 use super::bare::{Bare, bare, numberish};
 use super::dates;
 use super::extras;
@@ -11,7 +12,6 @@ use super::scan::{self, Scan};
 use super::titles;
 use super::tokens::{self, Name};
 use super::vocabulary::{self, Word};
-use super::Identity;
 
 /// How sure a reading's numbering is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -57,7 +57,8 @@ fn is_anime(scan: &Scan) -> bool {
     scan.grouped
         || (0..scan.count()).any(|token| {
             let low = scan.name.low(token);
-            matches!(low, "vostfr" | "fansub" | "subsplease") || low.len() == 8 && scan.strong(token) && low.bytes().all(|b| b.is_ascii_hexdigit())
+            matches!(low, "vostfr" | "fansub" | "subsplease")
+                || low.len() == 8 && scan.strong(token) && low.bytes().all(|b| b.is_ascii_hexdigit())
         })
 }
 
@@ -69,8 +70,14 @@ fn special(scan: &Scan) -> Option<(usize, bool)> {
             "ncop" | "nced" => Some((token, true)),
             "ova" | "oad" | "ovd" | "oav" if scan.name.upper(token) => Some((token, true)),
             "ona" if scan.name.upper(token) => Some((token, false)),
-            "special" | "sp" if scan.name.number(token + 1).is_some() && scan.name.upper(token) | (low.len() > 2) => Some((token, true)),
-            "special" if scan.name.dashed(token) && scan.name.gap(token + 1).contains('[') => Some((token, true)),
+            "special" | "sp"
+                if scan.name.number(token + 1).is_some() && scan.name.upper(token) | (low.len() > 2) =>
+            {
+                Some((token, true))
+            }
+            "special" if scan.name.dashed(token) && scan.name.gap(token + 1).contains('[') => {
+                Some((token, true))
+            }
             _ => None,
         }
     })
@@ -85,7 +92,9 @@ fn read(stem: &str, around: &Around<'_>) -> Reading {
         return reading;
     }
     // Broadcast recordings start with the day as six digits.
-    let recorded = scan.name.number(scan.first).is_some_and(|(_, digits)| digits == 6) && scan.count() > scan.first + 1 && scan.name.gap(scan.first + 1) == " ";
+    let recorded = scan.name.number(scan.first).is_some_and(|(_, digits)| digits == 6)
+        && scan.count() > scan.first + 1
+        && scan.name.gap(scan.first + 1) == " ";
     if recorded {
         (scan.first, scan.from) = (scan.first + 1, scan.byte(scan.first + 1));
     }
@@ -119,15 +128,25 @@ fn read(stem: &str, around: &Around<'_>) -> Reading {
             set_episodes(identity, &found);
             reading.sure = if found.season.is_some() { Sure::Full } else { Sure::Marked };
             hits.push((found.start, found.end));
-            if identity.season.is_none() && (reading.anime || scan.name.text[found.start..].starts_with(['E', 'e', 'N', '第'])) {
+            if identity.season.is_none()
+                && (reading.anime || scan.name.text[found.start..].starts_with(['E', 'e', 'N', '第']))
+            {
                 (identity.absolute, identity.abs_last) = (identity.ep_first, identity.ep_last);
             }
         }
         (None, None) => {
             let mark = season.as_ref().map_or(0, |season| season.end);
-            let film_part = scan.parts.iter().any(|part| part.from > scan.first && !part.carrier && scan.boundary(part.to));
+            let film_part = scan
+                .parts
+                .iter()
+                .any(|part| part.from > scan.first && !part.carrier && scan.boundary(part.to));
             let found = bare(&scan, mark).filter(|found| !film_part || found.rank > 25);
-            if let Some(found) = found.filter(|found| day.is_none() || found.rank >= 25 && found.digits == 3 && found.from < day.as_ref().map_or(0, |day| day.from)) {
+            if let Some(found) = found.filter(|found| {
+                day.is_none()
+                    || found.rank >= 25
+                        && found.digits == 3
+                        && found.from < day.as_ref().map_or(0, |day| day.from)
+            }) {
                 hits.push((scan.byte(found.from), scan.name.tokens[found.to - 1].end));
                 reading.sure = reading.sure.max(Sure::Bare);
                 number(&scan, &found, around, &mut reading);
@@ -158,7 +177,9 @@ fn set_episodes(identity: &mut Identity, found: &Numbering) {
 
 /// A film in parts, shown as a series: the parts are its episodes.
 fn mini_series(scan: &Scan, reading: &mut Reading) -> Option<(usize, usize)> {
-    let part = scan.parts.iter().find(|part| part.from > scan.first && !part.carrier && scan.name.low(part.from).starts_with("part"))?;
+    let part = scan.parts.iter().find(|part| {
+        part.from > scan.first && !part.carrier && scan.name.low(part.from).starts_with("part")
+    })?;
     let identity = &mut reading.identity;
     identity.season = identity.season.or(Some(1));
     (identity.ep_first, identity.ep_last) = (Some(part.number), Some(part.number));
@@ -180,7 +201,13 @@ fn number(scan: &Scan, found: &Bare, around: &Around<'_>, reading: &mut Reading)
     let listed = around.range.is_some_and(|(first, last)| (first..=last).contains(&found.first));
     let counted = listed || reading.anime || version || found.dashed || found.rank == 60 || series_folder;
     let split = match found.digits {
-        3 => !zero && !counted && !found.first.is_multiple_of(100) && found.last / 100 == found.first / 100 && found.last - found.first < 3,
+        3 => {
+            !zero
+                && !counted
+                && !found.first.is_multiple_of(100)
+                && found.last / 100 == found.first / 100
+                && found.last - found.first < 3
+        }
         4 => found.last == found.first && !found.first.is_multiple_of(100) && (zero || !counted),
         5 => !counted && found.first % 100 == found.first / 100 % 100 + 1,
         _ => false,
@@ -188,7 +215,8 @@ fn number(scan: &Scan, found: &Bare, around: &Around<'_>, reading: &mut Reading)
     match own.or(around.season) {
         Some(season) => {
             // In the folder of its season a number of three digits says the season again.
-            let again = found.digits == 3 && !zero && !reading.anime && first % 100 > 0 && last / 100 == season;
+            let again =
+                found.digits == 3 && !zero && !reading.anime && first % 100 > 0 && last / 100 == season;
             if (split || again) && first / 100 == season {
                 (first, last) = (first % 100, last % 100);
             }
@@ -245,7 +273,11 @@ fn absolute(scan: &Scan, found: &Numbering, identity: &mut Identity) -> Option<(
     if let Some((start, end, digits, to)) = range(behind)
         && end - start == width
         && !matches!(start, 480 | 540 | 576 | 720)
-        && (digits == 3 && (width > 0 || name.low(behind).starts_with('0') || name.gap(behind).contains('[')) || digits == 4 && name.gap(behind).contains('[') && dates::year(name, behind).is_none() && name.alone_in_group(behind))
+        && (digits == 3 && (width > 0 || name.low(behind).starts_with('0') || name.gap(behind).contains('['))
+            || digits == 4
+                && name.gap(behind).contains('[')
+                && dates::year(name, behind).is_none()
+                && name.alone_in_group(behind))
     {
         (identity.absolute, identity.abs_last) = (Some(start), Some(end));
         return Some((name.tokens[behind].start, name.tokens[to - 1].end));
@@ -262,14 +294,12 @@ fn absolute(scan: &Scan, found: &Numbering, identity: &mut Identity) -> Option<(
         return Some((name.tokens[before - 1].start, name.tokens[before].end));
     }
     // A fraction before the numbering of a special: only its place is known.
-    if digits == 1
-        && name.gap(before) == "."
-        && name.dashed(before - 1)
-        && name.number(before - 1).is_some()
+    if digits == 1 && name.gap(before) == "." && name.dashed(before - 1) && name.number(before - 1).is_some()
     {
         return Some((name.tokens[before - 1].start, name.tokens[before].end));
     }
-    let marked = name.dashed(before) && (name.dashed(start_token) || name.gap(start_token).contains('(')) || scan.grouped && digits == 3 && name.gap(start_token) == " ";
+    let marked = name.dashed(before) && (name.dashed(start_token) || name.gap(start_token).contains('('))
+        || scan.grouped && digits == 3 && name.gap(start_token) == " ";
     if width == 0 && marked && name.number(before).is_some() && digits <= 3 {
         (identity.absolute, identity.abs_last) = (Some(end), Some(end));
         return Some((name.tokens[before].start, name.tokens[before].end));
@@ -312,15 +342,27 @@ fn divide(scan: &Scan, hits: &mut [(usize, usize)], reading: &mut Reading) {
         identity.country = Some(country.to_owned());
         to = name.tokens[end - 1].start;
     }
-    identity.title = titles::between(name, scan.from, to).filter(|title| !title.contains("新番")).map(|title| titles::latin_half(&title));
-    let season_news = identity.title.is_none() && name.text.get(scan.from..to).is_some_and(|text| text.contains("新番"));
+    identity.title = titles::between(name, scan.from, to)
+        .filter(|title| !title.contains("新番"))
+        .map(|title| titles::latin_half(&title));
+    let season_news =
+        identity.title.is_none() && name.text.get(scan.from..to).is_some_and(|text| text.contains("新番"));
     if scan.boxed || season_news {
         identity.title = bracketed(scan, start);
     }
     let own_end = hits.iter().map(|hit| hit.1).max().unwrap_or(0);
-    let behind = if hits.is_empty() { year.filter(|(token, _)| *token > scan.first).map(|(token, _)| name.tokens[token].end) } else { Some(own_end) };
+    let behind = if hits.is_empty() {
+        year.filter(|(token, _)| *token > scan.first).map(|(token, _)| name.tokens[token].end)
+    } else {
+        Some(own_end)
+    };
     if let Some(from) = behind {
-        let number_end = hits.iter().rev().map(|hit| hit.1).find(|end| !scan.in_day(name.token_at(*end).saturating_sub(1))).unwrap_or(from);
+        let number_end = hits
+            .iter()
+            .rev()
+            .map(|hit| hit.1)
+            .find(|end| !scan.in_day(name.token_at(*end).saturating_sub(1)))
+            .unwrap_or(from);
         let (mut text, mut part) = episode_title(scan, number_end.max(scan.from));
         if text.is_none() && number_end != from {
             (text, part) = episode_title(scan, from.max(scan.from));
@@ -330,24 +372,41 @@ fn divide(scan: &Scan, hits: &mut [(usize, usize)], reading: &mut Reading) {
     }
     // A number first and the title behind: `03-Criminal.Minds`, `S02 Some Series`.
     reading.title_behind = identity.title.is_none();
-    identity.edition = scan.editions.iter().find(|edition| scan.byte(edition.from) >= own_end && (scan.name.tokens[edition.from].group != 0 || scan.boundary(edition.to) || scan.words.get(edition.to).is_some_and(|word| *word != Word::Plain))).map(|edition| edition.text.clone());
+    identity.edition = scan
+        .editions
+        .iter()
+        .find(|edition| {
+            scan.byte(edition.from) >= own_end
+                && (scan.name.tokens[edition.from].group != 0
+                    || scan.boundary(edition.to)
+                    || scan.words.get(edition.to).is_some_and(|word| *word != Word::Plain))
+        })
+        .map(|edition| edition.text.clone());
 }
 
 /// The title among bracketed groups before a byte offset: `[group][title][04]`.
 fn bracketed(scan: &Scan, before: usize) -> Option<String> {
     let name = &scan.name;
-    let groups: Vec<&super::tokens::Group> = name.groups.iter().filter(|group| group.open == '[' && group.end <= before.max(1)).collect();
+    let groups: Vec<&super::tokens::Group> =
+        name.groups.iter().filter(|group| group.open == '[' && group.end <= before.max(1)).collect();
     let candidates = groups.iter().skip(usize::from(groups.len() > 1)).filter_map(|group| {
         let first = name.token_at(group.start);
         let behind = name.token_at(group.end);
-        let plain = (first..behind).any(|token| scan.words[token] == Word::Plain && name.number(token).is_none());
+        let plain =
+            (first..behind).any(|token| scan.words[token] == Word::Plain && name.number(token).is_none());
         plain.then(|| titles::between(name, group.start + 1, group.end - 1)).flatten()
     });
     // Wholly Latin ones first, then the Latin half of a mixed one.
-    let titles: Vec<(bool, String)> = candidates.map(|title| (!titles::has_han(&title), titles::latin_half_bracketed(&title))).collect();
+    let titles: Vec<(bool, String)> =
+        candidates.map(|title| (!titles::has_han(&title), titles::latin_half_bracketed(&title))).collect();
     let latin = |title: &&(bool, String)| title.0;
     let half = |title: &&(bool, String)| !titles::has_han(&title.1);
-    titles.iter().find(latin).or_else(|| titles.iter().find(half)).or_else(|| titles.last()).map(|(_, title)| title.clone())
+    titles
+        .iter()
+        .find(latin)
+        .or_else(|| titles.iter().find(half))
+        .or_else(|| titles.last())
+        .map(|(_, title)| title.clone())
 }
 
 /// The episode's title behind a byte offset, and the part it ends with.
@@ -368,11 +427,18 @@ fn episode_title(scan: &Scan, from: usize) -> (Option<String>, Option<u32>) {
                 (first, start) = (behind, end);
                 continue;
             }
-            if name.gap(first).contains(['[', '{']) || scan.words[first] != Word::Plain || dates::year(name, first).is_some() {
+            if name.gap(first).contains(['[', '{'])
+                || scan.words[first] != Word::Plain
+                || dates::year(name, first).is_some()
+            {
                 return (None, None);
             }
         }
-        if scan.words[first] == Word::Tag && first + 1 < scan.count() && !scan.strong(first + 1) && scan.words[first + 1] == Word::Plain {
+        if scan.words[first] == Word::Tag
+            && first + 1 < scan.count()
+            && !scan.strong(first + 1)
+            && scan.words[first + 1] == Word::Plain
+        {
             start = name.tokens[first].end;
             first += 1;
             continue;
@@ -380,7 +446,13 @@ fn episode_title(scan: &Scan, from: usize) -> (Option<String>, Option<u32>) {
         break;
     }
     let stop = (first..scan.count())
-        .find(|&token| scan.strong(token) || token > first && name.gap(token).contains(['[', '{']) || scan.in_day(token) || token > first && (name.number(token).is_some_and(|(_, digits)| digits == 6) || reissue(scan, token)))
+        .find(|&token| {
+            scan.strong(token)
+                || token > first && name.gap(token).contains(['[', '{'])
+                || scan.in_day(token)
+                || token > first
+                    && (name.number(token).is_some_and(|(_, digits)| digits == 6) || reissue(scan, token))
+        })
         .unwrap_or(scan.count());
     let mut end = stop;
     if stop == scan.count() {
@@ -405,7 +477,12 @@ fn episode_title(scan: &Scan, from: usize) -> (Option<String>, Option<u32>) {
     for group in name.groups.iter().rev() {
         let (inner, behind) = (name.token_at(group.start), name.token_at(group.end));
         if group.open == '(' && group.start >= start && inner > first && inner < end && behind >= end {
-            part = scan.parts.iter().find(|part| part.from == inner && part.to == behind).map(|part| part.number).or(part);
+            part = scan
+                .parts
+                .iter()
+                .find(|part| part.from == inner && part.to == behind)
+                .map(|part| part.number)
+                .or(part);
             (end, to) = (inner, group.start);
         }
     }
@@ -433,12 +510,19 @@ fn series(folder: &str) -> Option<Identity> {
     }
     if !has_number(stem) {
         let film = movies::folder(stem);
-        return film.title.is_some().then(|| Identity { title: film.title, provider_id: film.provider_id, ..Identity::default() });
+        return film.title.is_some().then(|| Identity {
+            title: film.title,
+            provider_id: film.provider_id,
+            ..Identity::default()
+        });
     }
     let mut identity = read(stem, &Around::default()).identity;
     let range = identity.ep_last > identity.ep_first;
     let name = Name::new(stem);
-    let numbered_title = !range && identity.date.is_none() && numbering::season_and_episode(&name).is_none() && numbering::season(&name).is_none();
+    let numbered_title = !range
+        && identity.date.is_none()
+        && numbering::season_and_episode(&name).is_none()
+        && numbering::season(&name).is_none();
     if numbered_title {
         // A number in a series' own name is not an episode's.
         let film = movies::folder(stem);
@@ -452,20 +536,34 @@ fn series(folder: &str) -> Option<Identity> {
 /// The episode that a path names.
 pub(super) fn identify(place: &Place<'_>) -> Identity {
     let (stem, ext) = vocabulary::split_extension(place.name);
-    let season = place.folders.iter().take(3).enumerate().find_map(|(at, folder)| folders::season(folder, place.folders.get(at + 1).copied()));
+    let season = place
+        .folders
+        .iter()
+        .take(3)
+        .enumerate()
+        .find_map(|(at, folder)| folders::season(folder, place.folders.get(at + 1).copied()));
     let above: Vec<Identity> = place.folders.iter().filter_map(|folder| series(folder)).take(2).collect();
     let series_key = above.first().and_then(|series| series.title.as_deref()).map(tokens::key);
-    let range = above.first().and_then(|series| series.ep_first.zip(series.ep_last)).filter(|(first, last)| last > first);
+    let range = above
+        .first()
+        .and_then(|series| series.ep_first.zip(series.ep_last))
+        .filter(|(first, last)| last > first);
     let mut reading = read(stem, &Around { season, series: series_key.as_deref(), range });
-    let parent = place.folders.first().map(|folder| vocabulary::split_extension(folder).0).filter(|folder| has_number(folder));
+    let parent = place
+        .folders
+        .first()
+        .map(|folder| vocabulary::split_extension(folder).0)
+        .filter(|folder| has_number(folder));
     let mut parent = parent.map(|folder| read(folder, &Around::default()));
     let mut own = true;
     // The folder of a release says more than a file with a name of its own.
     if reading.sure < Sure::Full
         && let Some(folder) = &parent
     {
-        let single = folder.identity.ep_first.is_some() && folder.identity.ep_first == folder.identity.ep_last;
-        let better = folder.sure == Sure::Full && single || reading.sure == Sure::Nothing && folder.sure > Sure::Nothing && wordless(stem);
+        let single =
+            folder.identity.ep_first.is_some() && folder.identity.ep_first == folder.identity.ep_last;
+        let better = folder.sure == Sure::Full && single
+            || reading.sure == Sure::Nothing && folder.sure > Sure::Nothing && wordless(stem);
         if better
             && reading.identity.date.is_none()
             && let Some(folder) = parent.take()
@@ -475,7 +573,8 @@ pub(super) fn identify(place: &Place<'_>) -> Identity {
         }
     }
     let mut identity = reading.identity;
-    identity.season = identity.season.or(season.filter(|_| identity.date.is_none() || identity.ep_first.is_some()));
+    identity.season =
+        identity.season.or(season.filter(|_| identity.date.is_none() || identity.ep_first.is_some()));
     if season.is_some() && identity.season == season && reading.sure != Sure::Full {
         (identity.absolute, identity.abs_last) = (None, None);
     }
@@ -492,7 +591,9 @@ pub(super) fn identify(place: &Place<'_>) -> Identity {
     }
     // A file named by its episode first, in the folder of the release.
     if let (Some(title), Some(parent), true) = (identity.title.as_deref().map(tokens::key), parent, own) {
-        let same = parent.sure == Sure::Full && parent.identity.ep_first == identity.ep_first && parent.identity.season == identity.season;
+        let same = parent.sure == Sure::Full
+            && parent.identity.ep_first == identity.ep_first
+            && parent.identity.season == identity.season;
         if same && let Some(parent_title) = parent.identity.title {
             let key = tokens::key(&parent_title);
             if title != key && title.ends_with(&key) {
@@ -561,13 +662,21 @@ pub(super) fn season_folder(place: &Place<'_>) -> Identity {
     identity.season = folders::season(stem, parent);
     if folders::says_nothing(place.name) || name.tokens.len() == 1 && identity.season.is_some() {
         identity.title = None;
-    } else if let Some((token, _)) = folders::plain_season(&name).filter(|_| numbering::season(&name).is_none()) {
+    } else if let Some((token, _)) =
+        folders::plain_season(&name).filter(|_| numbering::season(&name).is_none())
+    {
         identity.title = titles::between(&name, 0, name.tokens[token].start);
     }
     if let Some(found) = numbering::season(&name) {
-        let volume = super::parts::find(&name).into_iter().find(|part| name.token_at(found.end) == part.from && !part.carrier);
+        let volume = super::parts::find(&name)
+            .into_iter()
+            .find(|part| name.token_at(found.end) == part.from && !part.carrier);
         let short = name.token_at(found.end);
-        let letter = name.low(short).strip_prefix('p').and_then(|n| n.parse().ok()).filter(|n: &u32| *n < 20 && name.raw(short).starts_with('P'));
+        let letter = name
+            .low(short)
+            .strip_prefix('p')
+            .and_then(|n| n.parse().ok())
+            .filter(|n: &u32| *n < 20 && name.raw(short).starts_with('P'));
         identity.part = volume.map(|part| part.number).or(letter).or(identity.part);
     }
     // `Seinfeld Season 2` below something else is a pack of its own, not a season of its parent.
@@ -581,7 +690,8 @@ pub(super) fn season_folder(place: &Place<'_>) -> Identity {
             identity.season = None;
         }
     }
-    let release_above = parent.is_some_and(|parent| folders::is_release(&Name::new(parent)) || wordless(stem));
+    let release_above =
+        parent.is_some_and(|parent| folders::is_release(&Name::new(parent)) || wordless(stem));
     if identity.season.is_none()
         && let Some(parent) = parent
         && (!ext.is_empty() || release_above)
@@ -607,7 +717,13 @@ pub(super) fn season_folder(place: &Place<'_>) -> Identity {
 pub(super) fn series_folder(place: &Place<'_>) -> Identity {
     let found = series(place.name).or_else(|| place.folders.iter().find_map(|folder| series(folder)));
     let Some(found) = found else { return Identity::default() };
-    Identity { title: found.title, year: found.year, provider_id: found.provider_id, country: found.country, ..Identity::default() }
+    Identity {
+        title: found.title,
+        year: found.year,
+        provider_id: found.provider_id,
+        country: found.country,
+        ..Identity::default()
+    }
 }
 
 /// Whether a folder is a season's: it names one, and no episode.
@@ -622,7 +738,10 @@ pub(super) fn is_season_folder(place: &Place<'_>) -> bool {
 pub(super) fn looks_like_one(place: &Place<'_>) -> bool {
     let stem = vocabulary::split_extension(place.name).0;
     let scan = Scan::new(stem);
-    if numbering::season_and_episode(&scan.name).is_some() || !scan.days.is_empty() || numbering::episode(&scan.name).is_some() {
+    if numbering::season_and_episode(&scan.name).is_some()
+        || !scan.days.is_empty()
+        || numbering::episode(&scan.name).is_some()
+    {
         return true;
     }
     let folder = place.folders.first().filter(|folder| !folders::says_nothing(folder));
@@ -636,9 +755,14 @@ pub(super) fn looks_like_one(place: &Place<'_>) -> bool {
     }
     let (Some(found), None) = (bare(&scan, 0), scan.year(scan.first)) else { return false };
     let hundreds = found.digits == 3 && found.first % 100 > 0 && !scan.name.low(found.from).starts_with('0');
-    let title = titles::between(&scan.name, scan.from, scan.byte(found.from)).map(|title| tokens::key(&title));
-    let in_series = folder.is_some_and(|folder| title.as_deref().is_none_or(|title| title == tokens::key(folder)));
-    is_anime(&scan) && found.rank >= 40 || found.rank >= 60 || hundreds && scan.next_strong(found.to) == Some(found.to) || in_series
+    let title =
+        titles::between(&scan.name, scan.from, scan.byte(found.from)).map(|title| tokens::key(&title));
+    let in_series =
+        folder.is_some_and(|folder| title.as_deref().is_none_or(|title| title == tokens::key(folder)));
+    is_anime(&scan) && found.rank >= 40
+        || found.rank >= 60
+        || hundreds && scan.next_strong(found.to) == Some(found.to)
+        || in_series
 }
 
 #[cfg(test)]
@@ -664,21 +788,35 @@ mod tests {
 
     #[test]
     fn the_folder_of_a_release_names_what_the_file_does_not() {
-        let found = episode("We.Are.S01E14.Brother.Up.1080p.WEB-DL-GRP/mxNMuJWeO7PUWCMEwqKSsS6D8Vs9S6V3PHD.mkv");
-        assert_eq!((found.title.as_deref(), found.ep_first, found.ep_title.as_deref()), (Some("We Are"), Some(14), Some("Brother Up")));
+        let found =
+            episode("We.Are.S01E14.Brother.Up.1080p.WEB-DL-GRP/mxNMuJWeO7PUWCMEwqKSsS6D8Vs9S6V3PHD.mkv");
+        assert_eq!(
+            (found.title.as_deref(), found.ep_first, found.ep_title.as_deref()),
+            (Some("We Are"), Some(14), Some("Brother Up"))
+        );
     }
 
     #[test]
     fn series_title_and_episode_title_stand_on_either_side() {
-        let found = episode("TV/Harbor Lights (2019)/Season 01/Harbor Lights (2019) - s01e01 - Night One.mkv");
-        assert_eq!((found.title.as_deref(), found.year, found.ep_title.as_deref()), (Some("Harbor Lights"), Some(2019), Some("Night One")));
+        let found =
+            episode("TV/Harbor Lights (2019)/Season 01/Harbor Lights (2019) - s01e01 - Night One.mkv");
+        assert_eq!(
+            (found.title.as_deref(), found.year, found.ep_title.as_deref()),
+            (Some("Harbor Lights"), Some(2019), Some("Night One"))
+        );
         let found = episode("Series/Pure Laine/2x05 - Pure Laine - Je Me Souviens.avi");
-        assert_eq!((found.title.as_deref(), found.ep_title.as_deref()), (Some("Pure Laine"), Some("Je Me Souviens")));
+        assert_eq!(
+            (found.title.as_deref(), found.ep_title.as_deref()),
+            (Some("Pure Laine"), Some("Je Me Souviens"))
+        );
     }
 
     #[test]
     fn absolute_numbers_beside_a_season_are_kept_apart() {
         let found = episode("Bleach.s16e03-04.313-314-GROUP");
-        assert_eq!((found.ep_first, found.ep_last, found.absolute, found.abs_last), (Some(3), Some(4), Some(313), Some(314)));
+        assert_eq!(
+            (found.ep_first, found.ep_last, found.absolute, found.abs_last),
+            (Some(3), Some(4), Some(313), Some(314))
+        );
     }
 }

@@ -15,7 +15,9 @@ pub(super) fn folder(name: &str) -> Option<Extra> {
         "behindthescenes" => Extra::BehindTheScenes,
         "featurettes" => Extra::Featurette,
         "shorts" => Extra::Short,
-        "extras" | "extra" | "other" | "others" | "bonus" | "bonusfeatures" | "specialfeatures" => Extra::Extra,
+        "extras" | "extra" | "other" | "others" | "bonus" | "bonusfeatures" | "specialfeatures" => {
+            Extra::Extra
+        }
         "thememusic" => Extra::ThemeSong,
         "backdrops" => Extra::ThemeVideo,
         _ => return None,
@@ -55,7 +57,9 @@ pub(super) fn file(name: &Name, audio: bool) -> Option<(Extra, usize)> {
         return (common && name.gap(0).is_empty()).then_some((extra, 0));
     }
     let gap = name.gap(last);
-    let marked = gap.ends_with('-') && !gap.contains([' ', '_', '.']) || common && (gap == "." || gap == "_" || gap.contains('-')) || gap.contains('-') && low.len() > 8;
+    let marked = gap.ends_with('-') && !gap.contains([' ', '_', '.'])
+        || common && (gap.ends_with(['.', '_']) && !gap.contains(' ') || gap.contains('-'))
+        || gap.contains('-') && low.len() > 8;
     marked.then_some((extra, last))
 }
 
@@ -63,7 +67,11 @@ pub(super) fn file(name: &Name, audio: bool) -> Option<(Extra, usize)> {
 pub(super) fn bonus(name: &Name) -> Option<usize> {
     (1..name.tokens.len()).find(|&token| {
         let low = name.low(token);
-        low.len() == 3 && low.starts_with('x') && low[1..].bytes().all(|b| b.is_ascii_digit()) && name.gap(token).ends_with('-') && name.gap(token + 1) == "-"
+        low.len() == 3
+            && low.starts_with('x')
+            && low[1..].bytes().all(|b| b.is_ascii_digit())
+            && name.gap(token).ends_with('-')
+            && name.gap(token + 1) == "-"
     })
 }
 
@@ -82,20 +90,33 @@ pub(super) fn stereo(name: &Name) -> Option<&'static str> {
             "half" | "h" if name.low(token + 1) == "sbs" => "hsbs",
             "half" | "h" if matches!(name.low(token + 1), "ou" | "tab") => "htab",
             // Short words that mean other things too: beside `3d`, in brackets or last.
-            low @ ("sbs" | "tab" | "ou" | "mvc") if three || token + 1 == count && low != "ou" || name.alone_in_group(token) => match low {
-                "sbs" => "sbs",
-                "mvc" => "mvc",
-                _ => "tab",
-            },
+            low @ ("sbs" | "tab" | "ou" | "mvc")
+                if three || token + 1 == count && low != "ou" || name.alone_in_group(token) =>
+            {
+                match low {
+                    "sbs" => "sbs",
+                    "mvc" => "mvc",
+                    _ => "tab",
+                }
+            }
             _ => continue,
         };
         return Some(layout);
     }
-    // `3d` alone: only where it is not a word of the title.
+    // `3d` by itself: only where it is not a word of the title.
     let marked = |token: usize| {
-        name.low(token) == "3d" && (token + 1 == count || name.alone_in_group(token) || super::dates::year(name, token + 1).is_some() || super::dates::year(name, token - 1).is_some())
+        name.low(token) == "3d"
+            && (token + 1 == count
+                || name.alone_in_group(token)
+                || super::dates::year(name, token + 1).is_some()
+                || super::dates::year(name, token - 1).is_some())
     };
     (1..count).any(marked).then_some("3d")
+}
+
+/// Whether a word at the end of a name belongs to its 3D layout.
+pub(super) fn is_layout(low: &str) -> bool {
+    matches!(low, "3d" | "sbs" | "tab" | "ou" | "mvc" | "sbs3d" | "hsbs" | "fsbs" | "htab" | "ftab" | "hou")
 }
 
 #[cfg(test)]

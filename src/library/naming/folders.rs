@@ -27,11 +27,78 @@ pub(super) fn says_nothing(folder: &str) -> bool {
     key.chars().count() <= 1
         || matches!(
             key.as_str(),
-            "movies" | "movie" | "films" | "film" | "tv" | "tvshows" | "tvshow" | "tvseries" | "tvdrop" | "shows" | "series" | "anime" | "animes" | "cartoons" | "media" | "mnt"
-                | "medias" | "video" | "videos" | "server" | "share" | "shares" | "downloads" | "download" | "unsorted" | "incomplete" | "complete" | "completed"
-                | "temp" | "tmp" | "test" | "home" | "data" | "volume1" | "volumes" | "library" | "drive" | "nas" | "var" | "usr" | "user" | "users" | "music"
-                | "audio" | "audiobooks" | "books" | "postprocessing" | "live" | "new" | "sorted" | "watched" | "unwatched" | "folder" | "sub" | "subs" | "subtitles" | "documentaries" | "kids"
-                | "videots" | "bdmv" | "stream" | "audiots" | "storage" | "disk" | "pool" | "public" | "private" | "torrents" | "tvdownloads" | "hd" | "uhd" | "4k"
+            "movies"
+                | "movie"
+                | "films"
+                | "film"
+                | "tv"
+                | "tvshows"
+                | "tvshow"
+                | "tvseries"
+                | "tvdrop"
+                | "shows"
+                | "series"
+                | "anime"
+                | "animes"
+                | "cartoons"
+                | "media"
+                | "mnt"
+                | "medias"
+                | "video"
+                | "videos"
+                | "server"
+                | "share"
+                | "shares"
+                | "downloads"
+                | "download"
+                | "unsorted"
+                | "incomplete"
+                | "complete"
+                | "completed"
+                | "temp"
+                | "tmp"
+                | "test"
+                | "home"
+                | "data"
+                | "volume1"
+                | "volumes"
+                | "library"
+                | "drive"
+                | "nas"
+                | "var"
+                | "usr"
+                | "user"
+                | "users"
+                | "music"
+                | "audio"
+                | "audiobooks"
+                | "books"
+                | "postprocessing"
+                | "live"
+                | "new"
+                | "sorted"
+                | "watched"
+                | "unwatched"
+                | "folder"
+                | "sub"
+                | "subs"
+                | "subtitles"
+                | "documentaries"
+                | "kids"
+                | "videots"
+                | "bdmv"
+                | "stream"
+                | "audiots"
+                | "storage"
+                | "disk"
+                | "pool"
+                | "public"
+                | "private"
+                | "torrents"
+                | "tvdownloads"
+                | "hd"
+                | "uhd"
+                | "4k"
         )
         || key.len() == 2 && folder.ends_with(':')
         || numbering_only(folder)
@@ -44,8 +111,17 @@ fn numbering_only(folder: &str) -> bool {
         return false;
     }
     match numbering::season(&name) {
-        Some(found) => name.token_at(found.start) == 0 && name.tokens.first().is_some_and(|_| numbering::is_season_word(name.word(0)) || found.end >= name.tokens[name.tokens.len() - 1].end),
-        None => matches!(tokens::key(folder).as_str(), "specials" | "special") || plain_season(&name).is_some_and(|(token, _)| token == 0),
+        Some(found) => {
+            name.token_at(found.start) == 0
+                && name.tokens.first().is_some_and(|_| {
+                    numbering::is_season_word(name.word(0))
+                        || found.end >= name.tokens[name.tokens.len() - 1].end
+                })
+        }
+        None => {
+            matches!(tokens::key(folder).as_str(), "specials" | "special")
+                || plain_season(&name).is_some_and(|(token, _)| token == 0)
+        }
     }
 }
 
@@ -57,7 +133,9 @@ pub(super) fn plain_season(name: &Name) -> Option<(usize, u32)> {
             && let Some((value, digits)) = name.number(token + 1)
             && name.gap(token + 1).len() == 1
         {
-            let ends = token + 2 == name.tokens.len() || name.tokens[token + 2].group != 0 || name.low(token) == "series" && token > 0;
+            let ends = token + 2 == name.tokens.len()
+                || name.tokens[token + 2].group != 0
+                || name.low(token) == "series" && token > 0;
             return (ends && digits <= 4).then_some((token, value));
         }
     }
@@ -90,7 +168,8 @@ pub(super) fn season(folder: &str, parent: Option<&str>) -> Option<u32> {
         let key = tokens::key(parent);
         key.contains("collection") || key.contains("trilogy") || key.contains("saga") || says_nothing(parent)
     });
-    (!collection && parent.is_some() && (digits <= 2 || digits == 4 && (1900..2100).contains(&value))).then_some(value)
+    (!collection && parent.is_some() && (digits <= 2 || digits == 4 && (1900..2100).contains(&value)))
+        .then_some(value)
 }
 
 /// Whether the name has release words that no human would give to a folder.
@@ -105,7 +184,14 @@ pub(super) fn is_noise(stem: &str) -> bool {
         return false;
     }
     let digits = key.iter().filter(|c| c.is_ascii_digit()).count();
-    let switches = key.windows(2).filter(|pair| pair[0].is_ascii_digit() != pair[1].is_ascii_digit() && pair[0].is_alphanumeric() && pair[1].is_alphanumeric()).count();
+    let switches = key
+        .windows(2)
+        .filter(|pair| {
+            pair[0].is_ascii_digit() != pair[1].is_ascii_digit()
+                && pair[0].is_alphanumeric()
+                && pair[1].is_alphanumeric()
+        })
+        .count();
     let hex = key.iter().all(|c| c.is_ascii_hexdigit() || *c == '-');
     key.len() >= 16 && switches >= 4 && digits >= 4 || hex && digits >= 4 && key.len() >= 16
 }
@@ -122,7 +208,16 @@ mod tests {
 
     #[test]
     fn a_season_folder_says_its_season() {
-        for (folder, wanted) in [("Season 7 (2016)", Some(7)), ("3.Staffel", Some(3)), ("SPECIALS", Some(0)), ("s06e05", None), ("Season (8)", None), ("Volume 2", Some(2)), ("Episode 1 Season 2", None), ("202401244070", None)] {
+        for (folder, wanted) in [
+            ("Season 7 (2016)", Some(7)),
+            ("3.Staffel", Some(3)),
+            ("SPECIALS", Some(0)),
+            ("s06e05", None),
+            ("Season (8)", None),
+            ("Volume 2", Some(2)),
+            ("Episode 1 Season 2", None),
+            ("202401244070", None),
+        ] {
             assert_eq!(season(folder, Some("Seinfeld")), wanted, "{folder}");
         }
         assert_eq!(season("2", Some("Seinfeld")), Some(2));

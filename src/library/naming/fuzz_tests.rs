@@ -36,7 +36,23 @@ proptest! {
 
 #[test]
 fn huge_names_cost_no_more_than_long_ones() {
-    for piece in ["(", "[a]", "S01E01", "extended fr ", "e01", "2012.", "OP.", "a/", "()", "1-", "x", "'", "第1話", "-f01-", "\u{301}"] {
+    for piece in [
+        "(",
+        "[a]",
+        "S01E01",
+        "extended fr ",
+        "e01",
+        "2012.",
+        "OP.",
+        "a/",
+        "()",
+        "1-",
+        "x",
+        "'",
+        "第1話",
+        "-f01-",
+        "\u{301}",
+    ] {
         every_way(&piece.repeat(10_240 / piece.len()));
     }
 }

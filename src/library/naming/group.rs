@@ -76,7 +76,8 @@ pub fn group(paths: &[&str], hint: Hint) -> Vec<Item> {
     for unit in &units {
         let first = unit.parts[0].1;
         let key = key(paths[first], unit, &films, hint);
-        let version = Version { name: String::new(), parts: unit.parts.iter().map(|(_, index)| *index).collect() };
+        let version =
+            Version { name: String::new(), parts: unit.parts.iter().map(|(_, index)| *index).collect() };
         match key.clone().and_then(|key| joined.get(&key).copied()) {
             Some(at) => items[at].1.versions.push(version),
             None => {
@@ -129,13 +130,20 @@ fn piece(stem: &str) -> Option<(&str, Piece)> {
     let name = Name::new(stem);
     let last = name.tokens.len().checked_sub(1).filter(|last| *last > 0)?;
     let low = name.low(last);
-    let lettered = ["part", "pt", "cd", "dvd", "disc", "disk"].iter().find_map(|word| low.strip_prefix(word)).and_then(|rest| match rest.as_bytes() {
-        [letter @ b'a'..=b'd'] => Some(u32::from(letter - b'a') + 1),
-        _ => None,
+    let lettered = ["part", "pt", "cd", "dvd", "disc", "disk"]
+        .iter()
+        .find_map(|word| low.strip_prefix(word))
+        .and_then(|rest| match rest.as_bytes() {
+            [letter @ b'a'..=b'd'] => Some(u32::from(letter - b'a') + 1),
+            _ => None,
+        });
+    let digits = (last - 1..=last).filter(|token| *token > 0).find_map(|token| {
+        parts::at(&name, token).filter(|part| {
+            part.to == last + 1
+                && !name.low(token).starts_with("vol")
+                && name.low(last).ends_with(|c: char| c.is_ascii_digit())
+        })
     });
-    let digits = (last - 1..=last)
-        .filter(|token| *token > 0)
-        .find_map(|token| parts::at(&name, token).filter(|part| part.to == last + 1 && !name.low(token).starts_with("vol") && name.low(last).ends_with(|c: char| c.is_ascii_digit())));
     let (from, piece) = match (digits, lettered) {
         (Some(part), _) => (part.from, Piece { number: part.number, lettered: false }),
         (None, Some(number)) => (last, Piece { number, lettered: true }),
@@ -182,7 +190,14 @@ fn settle<'a>(paths: &[&'a str], units: Vec<Unit<'a>>) -> Vec<Unit<'a>> {
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Key {
     Film(String),
-    Episode { series: String, season: Option<u32>, first: Option<u32>, last: Option<u32>, absolute: Option<u32>, date: Option<String> },
+    Episode {
+        series: String,
+        season: Option<u32>,
+        first: Option<u32>,
+        last: Option<u32>,
+        absolute: Option<u32>,
+        date: Option<String>,
+    },
 }
 
 fn key(path: &str, unit: &Unit<'_>, films: &HashMap<&str, bool>, hint: Hint) -> Option<Key> {
@@ -194,7 +209,14 @@ fn key(path: &str, unit: &Unit<'_>, films: &HashMap<&str, bool>, hint: Hint) -> 
         return None;
     }
     let series = found.title.as_deref().map(tokens::key).unwrap_or_default();
-    Some(Key::Episode { series, season: found.season, first: found.ep_first, last: found.ep_last, absolute: found.absolute, date: found.date })
+    Some(Key::Episode {
+        series,
+        season: found.season,
+        first: found.ep_first,
+        last: found.ep_last,
+        absolute: found.absolute,
+        date: found.date,
+    })
 }
 
 /// The folders that hold one film alone, in several versions.
@@ -235,7 +257,8 @@ fn named_for(folder: &str, base: &str) -> bool {
         }
     }
     let (above, own) = (movies::folder(&folder), movies::folder(&base));
-    let same = above.title.as_deref().map(tokens::key) == own.title.as_deref().map(tokens::key) && above.year == own.year;
+    let same = above.title.as_deref().map(tokens::key) == own.title.as_deref().map(tokens::key)
+        && above.year == own.year;
     same && above.year.is_some() && Scan::new(&base).words.contains(&Word::Strong)
 }
 
@@ -254,15 +277,33 @@ fn name_versions(paths: &[&str], item: &mut Item) {
         return;
     }
     let shared = stems.iter().fold(first.len(), |shared, stem| {
-        first.char_indices().zip(stem.chars()).find(|((at, a), b)| *at >= shared || a != b).map_or(shared.min(first.len()).min(stem.len()), |((at, _), _)| at.min(shared))
+        first
+            .char_indices()
+            .zip(stem.chars())
+            .find(|((at, a), b)| *at >= shared || a != b)
+            .map_or(shared.min(first.len()).min(stem.len()), |((at, _), _)| at.min(shared))
     });
     // Words stay whole.
     let head = first.get(..shared).unwrap_or("");
-    let inside = stems.iter().any(|stem| stem.get(shared..).is_some_and(|rest| rest.starts_with(char::is_alphanumeric)));
-    let cut = if inside { head.rfind(|c: char| !c.is_alphanumeric()).map_or(0, |at| at + head[at..].chars().next().map_or(1, char::len_utf8)) } else { shared };
+    let inside = stems
+        .iter()
+        .any(|stem| stem.get(shared..).is_some_and(|rest| rest.starts_with(char::is_alphanumeric)));
+    let cut = if inside {
+        head.rfind(|c: char| !c.is_alphanumeric())
+            .map_or(0, |at| at + head[at..].chars().next().map_or(1, char::len_utf8))
+    } else {
+        shared
+    };
     let names: Vec<String> = stems
         .iter()
-        .map(|stem| stem.get(cut..).unwrap_or(stem).trim_matches(|c: char| c.is_whitespace() || matches!(c, '-' | '_' | '.' | '[' | ']' | '(' | ')')).to_owned())
+        .map(|stem| {
+            stem.get(cut..)
+                .unwrap_or(stem)
+                .trim_matches(|c: char| {
+                    c.is_whitespace() || matches!(c, '-' | '_' | '.' | '[' | ']' | '(' | ')')
+                })
+                .to_owned()
+        })
         .collect();
     for (version, name) in item.versions.iter_mut().zip(names) {
         version.name = name;
@@ -275,12 +316,20 @@ mod tests {
     use super::*;
 
     fn shape(paths: &[&str], hint: Hint) -> Vec<Vec<(String, usize)>> {
-        group(paths, hint).into_iter().map(|item| item.versions.into_iter().map(|version| (version.name, version.parts.len())).collect()).collect()
+        group(paths, hint)
+            .into_iter()
+            .map(|item| {
+                item.versions.into_iter().map(|version| (version.name, version.parts.len())).collect()
+            })
+            .collect()
     }
 
     #[test]
     fn pieces_of_a_film_are_one_version() {
-        let found = group(&["Bad Boys (2006) part2.mkv", "Bad Boys (2006) part1.mkv", "Bad Boys (2006)-trailer.mkv"], Hint::Movie);
+        let found = group(
+            &["Bad Boys (2006) part2.mkv", "Bad Boys (2006) part1.mkv", "Bad Boys (2006)-trailer.mkv"],
+            Hint::Movie,
+        );
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].versions[0].parts, [1, 0]);
         assert_eq!(found[1].extra, Some(Extra::Trailer));
@@ -288,24 +337,44 @@ mod tests {
 
     #[test]
     fn versions_are_named_by_what_they_do_not_share() {
-        let found = shape(&["/m/Iron Man/Iron Man - 720p.mkv", "/m/Iron Man/Iron Man.mkv", "/m/Iron Man/Iron Man - 1080p.mkv"], Hint::Movie);
+        let found = shape(
+            &[
+                "/m/Iron Man/Iron Man - 720p.mkv",
+                "/m/Iron Man/Iron Man.mkv",
+                "/m/Iron Man/Iron Man - 1080p.mkv",
+            ],
+            Hint::Movie,
+        );
         assert_eq!(found, [[(String::new(), 1), ("720p".into(), 1), ("1080p".into(), 1)]]);
     }
 
     #[test]
     fn films_of_several_years_in_one_folder_stay_apart() {
-        assert_eq!(shape(&["/m/Iron Man/Iron Man (2007).mkv", "/m/Iron Man/Iron Man (2008).mkv"], Hint::Movie).len(), 2);
+        assert_eq!(
+            shape(&["/m/Iron Man/Iron Man (2007).mkv", "/m/Iron Man/Iron Man (2008).mkv"], Hint::Movie).len(),
+            2
+        );
     }
 
     #[test]
     fn releases_in_the_folder_of_their_film_are_versions() {
-        let found = shape(&["Argo (2012)/argo.2012.720p.bluray.x264-a.mkv", "Argo (2012)/Argo.2012.2160p.WEB-DL-b.mkv"], Hint::Movie);
+        let found = shape(
+            &["Argo (2012)/argo.2012.720p.bluray.x264-a.mkv", "Argo (2012)/Argo.2012.2160p.WEB-DL-b.mkv"],
+            Hint::Movie,
+        );
         assert_eq!(found.len(), 1);
     }
 
     #[test]
     fn episodes_are_joined_by_their_number() {
-        let found = shape(&["/TV/Show/Season 1/Show - S01E01 - 1080p.pt1.mkv", "/TV/Show/Season 1/Show - S01E01 - 1080p.pt2.mkv", "/TV/Show/Season 1/Show - S01E01 - 720p.mkv"], Hint::Tv);
+        let found = shape(
+            &[
+                "/TV/Show/Season 1/Show - S01E01 - 1080p.pt1.mkv",
+                "/TV/Show/Season 1/Show - S01E01 - 1080p.pt2.mkv",
+                "/TV/Show/Season 1/Show - S01E01 - 720p.mkv",
+            ],
+            Hint::Tv,
+        );
         assert_eq!(found, [[("1080p".into(), 2), ("720p".into(), 1)]]);
     }
 }

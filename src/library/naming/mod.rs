@@ -177,7 +177,13 @@ impl Kind {
         if is_audio(&ext) && !matches!(hint, Hint::Movie | Hint::Tv) || hint == Hint::Music {
             let book = ext == "m4b" || place.folders.iter().any(|folder| tokens::key(folder) == "audiobooks");
             let disc = ext.is_empty() && parts::disc_folder(place.name).is_some();
-            return if book { Kind::Audiobook } else if disc { Kind::DiscFolder } else { Kind::Track };
+            return if book {
+                Kind::Audiobook
+            } else if disc {
+                Kind::DiscFolder
+            } else {
+                Kind::Track
+            };
         }
         if hint == Hint::Photo || hint == Hint::Mixed && is_picture(&ext) {
             return Kind::Photo;
@@ -200,7 +206,26 @@ impl Kind {
 fn is_audio(ext: &str) -> bool {
     matches!(
         ext,
-        "mp3" | "flac" | "ogg" | "oga" | "opus" | "m4a" | "m4b" | "m4p" | "aac" | "wav" | "wma" | "aif" | "aiff" | "alac" | "ape" | "wv" | "mpc" | "dsf" | "mka" | "mp2"
+        "mp3"
+            | "flac"
+            | "ogg"
+            | "oga"
+            | "opus"
+            | "m4a"
+            | "m4b"
+            | "m4p"
+            | "aac"
+            | "wav"
+            | "wma"
+            | "aif"
+            | "aiff"
+            | "alac"
+            | "ape"
+            | "wv"
+            | "mpc"
+            | "dsf"
+            | "mka"
+            | "mp2"
     )
 }
 
@@ -272,8 +297,21 @@ pub fn identify_line(path: &str, kind: Option<&str>) -> String {
 
 /// The words that [`identify_line`] takes as a kind.
 pub const KIND_WORDS: &[&str] = &[
-    "movie", "episode", "season_folder", "series_folder", "episode_folder", "video", "subtitle", "track", "disc_folder", "audiobook", "movies", "tv",
-    "music", "photo", "mixed",
+    "movie",
+    "episode",
+    "season_folder",
+    "series_folder",
+    "episode_folder",
+    "video",
+    "subtitle",
+    "track",
+    "disc_folder",
+    "audiobook",
+    "movies",
+    "tv",
+    "music",
+    "photo",
+    "mixed",
 ];
 
 #[cfg(test)]

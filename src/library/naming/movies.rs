@@ -34,7 +34,12 @@ fn read(stem: &str) -> Identity {
     }
     let end = title_end(&scan, year.map(|(token, _)| token).filter(|token| *token > scan.first));
     let (end, part) = cut_part(&scan, end);
-    identity.part = part.or_else(|| scan.parts.iter().find(|part| part.from >= end || part.carrier && part.to <= scan.first).map(|part| part.number));
+    identity.part = part.or_else(|| {
+        scan.parts
+            .iter()
+            .find(|part| part.from >= end || part.carrier && part.to <= scan.first)
+            .map(|part| part.number)
+    });
     identity.edition = edition(&scan, end);
     identity.title = title(&scan, end);
     if let Some(found) = numbering::season_and_episode(&scan.name) {
@@ -47,7 +52,11 @@ fn read(stem: &str) -> Identity {
 /// `-f17-`, `-x02-`.
 fn counted(name: &Name, token: usize, letter: char) -> bool {
     let low = name.low(token);
-    low.len() == 3 && low.starts_with(letter) && low[1..].bytes().all(|b| b.is_ascii_digit()) && name.gap(token) == "-" && name.gap(token + 1) == "-"
+    low.len() == 3
+        && low.starts_with(letter)
+        && low[1..].bytes().all(|b| b.is_ascii_digit())
+        && name.gap(token) == "-"
+        && name.gap(token + 1) == "-"
 }
 
 /// The token that the title ends before.
@@ -65,7 +74,9 @@ fn title_end(scan: &Scan, year: Option<usize>) -> usize {
     let marks = [
         extras::bonus(&scan.name),
         extras::file(&scan.name, false).map(|(_, token)| token),
-        numbering::season_and_episode(&scan.name).or_else(|| numbering::season(&scan.name)).map(|found| scan.name.token_at(found.start)),
+        numbering::season_and_episode(&scan.name)
+            .or_else(|| numbering::season(&scan.name))
+            .map(|found| scan.name.token_at(found.start)),
         creditless(scan),
         (first + 1..end).find(|&token| matches!(scan.name.group_of(token), Some(group) if group.open == '{')),
     ];
@@ -74,13 +85,22 @@ fn title_end(scan: &Scan, year: Option<usize>) -> usize {
             end = end.min(mark);
         }
     }
+    if extras::stereo(&scan.name).is_some() {
+        while end > first + 1 && extras::is_layout(scan.name.low(end - 1)) {
+            end -= 1;
+        }
+    }
     if end == scan.count() {
         // Nothing ends the title but the name: an edition of several words, or in brackets.
-        if let Some(edition) = scan.editions.iter().find(|e| e.to == end && e.from > first && (e.to - e.from > 1 || scan.name.tokens[e.from].group != 0)) {
+        if let Some(edition) = scan.editions.iter().find(|e| {
+            e.to == end && e.from > first && (e.to - e.from > 1 || scan.name.tokens[e.from].group != 0)
+        }) {
             end = scan.back_over_weak(edition.from, first);
         }
     }
-    while let Some(edition) = scan.editions.iter().find(|edition| edition.to == end && edition.from > first && end < scan.count()) {
+    while let Some(edition) =
+        scan.editions.iter().find(|edition| edition.to == end && edition.from > first && end < scan.count())
+    {
         end = edition.from;
     }
     end
@@ -93,7 +113,9 @@ fn before_year(scan: &Scan, year: usize) -> usize {
     let scene = !scan.name.alone_in_group(year) && !scan.name.text.contains(' ');
     let language_behind = scan.words.iter().skip(year).any(|word| *word == Word::Language);
     while end > scan.first + 1 {
-        if let Some(edition) = scan.editions.iter().find(|edition| edition.to == end && edition.from > scan.first) {
+        if let Some(edition) =
+            scan.editions.iter().find(|edition| edition.to == end && edition.from > scan.first)
+        {
             end = edition.from;
             continue;
         }
@@ -111,7 +133,10 @@ fn before_year(scan: &Scan, year: usize) -> usize {
 /// Openings and endings without credits, of fansubbed series.
 fn creditless(scan: &Scan) -> Option<usize> {
     (scan.first + 1..scan.count()).find(|&token| {
-        let stem = scan.name.low(token).trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, 'a' | 'b' | 'v'));
+        let stem = scan
+            .name
+            .low(token)
+            .trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, 'a' | 'b' | 'v'));
         matches!(stem, "op" | "ed" | "ncop" | "nced" | "oped")
             && scan.name.upper(token) | scan.name.low(token).contains(|c: char| c.is_ascii_digit())
             && (scan.grouped || scan.next_strong(token + 1).is_some())
@@ -122,10 +147,16 @@ fn creditless(scan: &Scan) -> Option<usize> {
 fn cut_part(scan: &Scan, end: usize) -> (usize, Option<u32>) {
     let year_behind = super::dates::year(&scan.name, end).is_some();
     match scan.part_before(end, scan.first) {
-        Some(part) if part.carrier || !year_behind && (!scan.name.low(part.from).starts_with("vol") || end < scan.count()) => (part.from, Some(part.number)),
+        Some(part)
+            if part.carrier
+                || !year_behind && (!scan.name.low(part.from).starts_with("vol") || end < scan.count()) =>
+        {
+            (part.from, Some(part.number))
+        }
         _ => {
             // `Part 1 and Part 2`: the title ends before the first of several.
-            let inside: Vec<_> = scan.parts.iter().filter(|part| part.from > scan.first && part.to <= end).collect();
+            let inside: Vec<_> =
+                scan.parts.iter().filter(|part| part.from > scan.first && part.to <= end).collect();
             match inside.as_slice() {
                 [first, _, ..] => (first.from, None),
                 _ => (end, None),
@@ -135,7 +166,12 @@ fn cut_part(scan: &Scan, end: usize) -> (usize, Option<u32>) {
 }
 
 fn edition(scan: &Scan, end: usize) -> Option<String> {
-    let all: Vec<&str> = scan.editions.iter().filter(|edition| edition.from >= end && edition.from > scan.first).map(|edition| edition.text.as_str()).collect();
+    let all: Vec<&str> = scan
+        .editions
+        .iter()
+        .filter(|edition| edition.from >= end && edition.from > scan.first)
+        .map(|edition| edition.text.as_str())
+        .collect();
     (!all.is_empty()).then(|| all.join(" "))
 }
 
@@ -144,7 +180,11 @@ fn title(scan: &Scan, end: usize) -> Option<String> {
     // Trailing remarks in round brackets, when words stand before them.
     for group in scan.name.groups.iter().rev() {
         let trailing = group.start < to && scan.name.token_at(group.end) >= end.min(scan.name.token_at(to));
-        if group.open == '(' && group.start > scan.from && trailing && scan.name.token_at(group.start) > scan.first {
+        if group.open == '('
+            && group.start > scan.from
+            && trailing
+            && scan.name.token_at(group.start) > scan.first
+        {
             to = group.start;
         }
     }
@@ -155,8 +195,11 @@ fn title(scan: &Scan, end: usize) -> Option<String> {
 /// A name that is the same for every film: `movie`, `VTS_01_1`, `00001`.
 fn says_nothing(stem: &str) -> bool {
     let key = tokens::key(stem);
-    matches!(key.as_str(), "movie" | "video" | "film" | "videots" | "bdmv" | "index" | "title" | "trailer" | "sample" | "theme")
-        || key.starts_with("vts") && key[3..].bytes().all(|b| b.is_ascii_digit())
+    matches!(
+        key.as_str(),
+        "movie" | "video" | "film" | "videots" | "bdmv" | "index" | "title" | "trailer" | "sample" | "theme"
+    ) || key.starts_with("vts") && key[3..].bytes().all(|b| b.is_ascii_digit())
+        || key.len() == 5 && key.bytes().all(|b| b.is_ascii_digit())
         || folders::is_noise(stem)
 }
 
@@ -171,7 +214,8 @@ pub(super) fn identify(place: &Place<'_>) -> Identity {
     let mut identity = read(stem);
     let name = Name::new(stem);
     identity.extra = extra(&name, place, &ext);
-    let nameless = identity.title.is_none() || says_nothing(stem) || ext.is_empty() && folders::is_noise(stem);
+    let nameless =
+        identity.title.is_none() || says_nothing(stem) || ext.is_empty() && folders::is_noise(stem);
     if nameless {
         identity.title = None;
     }
@@ -196,7 +240,9 @@ pub(super) fn identify(place: &Place<'_>) -> Identity {
                 titles::prefer_written(&mut identity.title, &title);
             }
             // A longer name in a folder of its own with the year: the folder is the tidier one.
-            Some(own) if identity.year.is_none() && above.year.is_some() && own.contains(&key) && key.len() > 3 => {
+            Some(own)
+                if identity.year.is_none() && above.year.is_some() && own.contains(&key) && key.len() > 3 =>
+            {
                 identity.title = Some(title);
                 identity.year = above.year;
             }
@@ -214,7 +260,13 @@ pub(super) fn extra(name: &Name, place: &Place<'_>, ext: &str) -> Option<Extra> 
     let audio = super::is_audio(ext);
     let own = extras::file(name, audio).map(|(extra, _)| extra);
     let bonus = extras::bonus(name).map(|_| Extra::Extra);
-    let folder = place.folders.first().filter(|_| !ext.is_empty()).and_then(|folder| extras::folder(folder));
+    // `Shorts/Shorts.mkv` is a film in a folder of its own.
+    let film = |folder: &&&str| tokens::key(folder) == tokens::key(&name.text);
+    let folder = place
+        .folders
+        .first()
+        .filter(|folder| !ext.is_empty() && !film(folder))
+        .and_then(|folder| extras::folder(folder));
     let folder = folder.filter(|extra| audio == (*extra == Extra::ThemeSong));
     folder.filter(|extra| *extra != Extra::Extra).or(own).or(folder).or(bonus)
 }
@@ -231,7 +283,10 @@ mod tests {
     #[test]
     fn a_title_ends_before_the_year_or_the_release_words() {
         assert_eq!(film("Some.Movie.2017.2160p.UHD.BluRay-GRP.mkv"), (Some("Some Movie".into()), Some(2017)));
-        assert_eq!(film("Passengers.German.DL.AC3.Dubbed..BluRay.x264-PsO"), (Some("Passengers".into()), None));
+        assert_eq!(
+            film("Passengers.German.DL.AC3.Dubbed..BluRay.x264-PsO"),
+            (Some("Passengers".into()), None)
+        );
         assert_eq!(film("First Man 2018 1080p.mkv"), (Some("First Man".into()), Some(2018)));
     }
 
@@ -245,7 +300,10 @@ mod tests {
     fn the_folder_lends_what_the_file_lacks() {
         assert_eq!(film("Movies/Argo (2012)/movie.mkv"), (Some("Argo".into()), Some(2012)));
         assert_eq!(film("Movies/Argo (2012)/VIDEO_TS/VTS_01_1.VOB"), (Some("Argo".into()), Some(2012)));
-        assert_eq!(film("Movies/Toy Story (1995)/Toy Story [HDTV 720p].mkv"), (Some("Toy Story".into()), Some(1995)));
+        assert_eq!(
+            film("Movies/Toy Story (1995)/Toy Story [HDTV 720p].mkv"),
+            (Some("Toy Story".into()), Some(1995))
+        );
     }
 
     #[test]

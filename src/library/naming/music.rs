@@ -12,8 +12,12 @@ use super::vocabulary;
 /// Disc, track and title of a file's name.
 fn track(stem: &str) -> (Option<u32>, Option<u32>, Option<String>) {
     let name = Name::new(stem);
-    let title = |from: usize| name.tokens.get(from).and_then(|token| tidy(name.text.get(title_from(&name, token.start)..)?));
-    let Some((first, digits)) = name.number(0) else { return lettered(&name).unwrap_or_else(|| (None, None, tidy(stem))) };
+    let title = |from: usize| {
+        name.tokens.get(from).and_then(|token| tidy(name.text.get(title_from(&name, token.start)..)?))
+    };
+    let Some((first, digits)) = name.number(0) else {
+        return lettered(&name).or_else(|| behind_artist(stem)).unwrap_or_else(|| (None, None, tidy(stem)));
+    };
     let opened = name.gap(0).is_empty() || name.gap(0) == "[" || name.gap(0) == "(";
     if !opened || name.tokens.len() == 1 {
         return (None, (digits <= 2 && name.tokens.len() == 1).then_some(first), tidy(stem));
@@ -30,7 +34,9 @@ fn track(stem: &str) -> (Option<u32>, Option<u32>, Option<String>) {
     }
     let parted = gap.contains(['-', '.', '_', ']', ')']);
     match digits {
-        3 if first / 100 > 0 && first / 100 < 10 && first % 100 > 0 => (Some(first / 100), Some(first % 100), title(1)),
+        3 if first / 100 > 0 && first / 100 < 10 && first % 100 > 0 => {
+            (Some(first / 100), Some(first % 100), title(1))
+        }
         // A single digit needs a mark: `7 Seconds` is a title.
         2 if parted || name.low(0).starts_with('0') || first <= 40 => (None, Some(first), title(1)),
         1 if parted => (None, Some(first), title(1)),
@@ -44,7 +50,27 @@ fn lettered(name: &Name) -> Option<(Option<u32>, Option<u32>, Option<String>)> {
     let side = low.bytes().next().filter(|b| (b'a'..=b'h').contains(b))?;
     let number: u32 = low.get(1..)?.parse().ok().filter(|_| low.len() <= 3)?;
     let from = name.tokens.get(1)?.start;
-    name.gap(1).contains(['-', '.']).then(|| (Some(u32::from(side - b'a') / 2 + 1), Some(number), tidy(&name.text[title_from(name, from)..])))
+    name.gap(1).contains(['-', '.']).then(|| {
+        (Some(u32::from(side - b'a') / 2 + 1), Some(number), tidy(&name.text[title_from(name, from)..]))
+    })
+}
+
+/// `Artist - 01 - Title`
+fn behind_artist(stem: &str) -> Option<(Option<u32>, Option<u32>, Option<String>)> {
+    let mut pieces = stem.splitn(3, " - ").skip(1);
+    let number = pieces.next().filter(|number| number.len() == 2)?.parse().ok()?;
+    pieces.next().map(|title| (None, Some(number), tidy(title)))
+}
+
+/// The disc that an album's name ends with (`Album (Disc 1)`, `Album CD2`), and the album before it.
+fn disc_of_album(album: &str) -> Option<(u32, String)> {
+    let name = Name::new(album);
+    let part = parts::find(&name)
+        .into_iter()
+        .rev()
+        .find(|part| part.to == name.tokens.len() && part.from > 0 && part.carrier)?;
+    let rest = tidy(album.get(..name.tokens.get(part.from)?.start)?)?;
+    Some((part.number, rest))
 }
 
 /// An opening bracket belongs to the title it opens.
@@ -71,7 +97,7 @@ fn album(folder: &str) -> (Option<String>, Option<u16>) {
         let (this, group) = (name.tokens[token], name.group_of(token).filter(|_| name.alone_in_group(token)));
         let (start, end) = group.map_or((this.start, this.end), |group| (group.start, group.end));
         let (first, last) = (token == 0, token + 1 == count);
-        let leading = first && (group.is_some() || name.dashed(1) || name.gap(1) == "-");
+        let leading = first && (group.is_some() || name.dashed(1) || matches!(name.gap(1), "-" | ". "));
         if leading {
             return (tidy(&name.text[end..]), Some(year));
         }
@@ -100,7 +126,9 @@ pub(super) fn identify(place: &Place<'_>) -> Identity {
         identity.disc = Some(disc);
         folders.next();
     }
-    let Some(folder) = folders.next().filter(|folder| !library(folder)) else { return artist_in_name(identity) };
+    let Some(folder) = folders.next().filter(|folder| !library(folder)) else {
+        return artist_in_name(identity);
+    };
     let artist = folders.next().filter(|folder| !library(folder));
     let (text, year) = album(folder);
     identity.year = year;
@@ -108,7 +136,11 @@ pub(super) fn identify(place: &Place<'_>) -> Identity {
         (Some(artist), album) => {
             identity.artist = tidy(artist);
             // The artist's name again before the album's.
-            let repeated = album.as_deref().and_then(|album| album.strip_prefix(artist)).and_then(|rest| rest.strip_prefix(" - ")).map(str::to_owned);
+            let repeated = album
+                .as_deref()
+                .and_then(|album| album.strip_prefix(artist))
+                .and_then(|rest| rest.strip_prefix(" - "))
+                .map(str::to_owned);
             identity.album = repeated.or(album);
         }
         (None, Some(text)) => match text.split_once(" - ") {
@@ -116,6 +148,10 @@ pub(super) fn identify(place: &Place<'_>) -> Identity {
             None => identity.artist = Some(text),
         },
         (None, None) => {}
+    }
+    if let Some((disc, rest)) = identity.album.as_deref().and_then(disc_of_album) {
+        identity.disc = identity.disc.or(Some(disc));
+        identity.album = Some(rest);
     }
     // `01 - Artist - Title` in the artist's folder.
     if let (Some(artist), Some(title)) = (&identity.artist, &identity.title)
@@ -151,12 +187,19 @@ pub(super) fn audiobook(place: &Place<'_>) -> Identity {
             if !word.contains(&bare) {
                 return None;
             }
-            if bare.len() < low.len() { low[bare.len()..].parse().ok() } else { numbers::any(name.low(token + 1)) }
+            if bare.len() < low.len() {
+                low[bare.len()..].parse().ok()
+            } else {
+                numbers::any(name.low(token + 1))
+            }
         })
     };
     let part = after(&["part", "pt", "cd", "disc", "disk", "teil", "partie"]);
     let chapter = after(&["chapter", "ch", "kapitel", "chapitre", "track"]);
-    let leading = name.number(0).map(|(value, _)| value).filter(|_| chapter.is_none() && part.is_none() && name.tokens.len() > 1);
+    let leading = name
+        .number(0)
+        .map(|(value, _)| value)
+        .filter(|_| chapter.is_none() && part.is_none() && name.tokens.len() > 1);
     let mut identity = Identity { part, track: chapter.or(leading), ..Identity::default() };
     let mut folders = place.folders.iter().copied().filter(|folder| parts::disc_folder(folder).is_none());
     if let Some(folder) = folders.next().filter(|folder| !library(folder)) {
@@ -185,8 +228,14 @@ mod tests {
     #[test]
     fn reads_artist_album_disc_and_track() {
         let found = song("Music/Paper Lantern/Cold Harbors (2007)/2-07 - 22 Miles (Live).flac");
-        assert_eq!((found.artist.as_deref(), found.album.as_deref(), found.year), (Some("Paper Lantern"), Some("Cold Harbors"), Some(2007)));
-        assert_eq!((found.disc, found.track, found.title.as_deref()), (Some(2), Some(7), Some("22 Miles (Live)")));
+        assert_eq!(
+            (found.artist.as_deref(), found.album.as_deref(), found.year),
+            (Some("Paper Lantern"), Some("Cold Harbors"), Some(2007))
+        );
+        assert_eq!(
+            (found.disc, found.track, found.title.as_deref()),
+            (Some(2), Some(7), Some("22 Miles (Live)"))
+        );
     }
 
     #[test]
@@ -194,7 +243,10 @@ mod tests {
         let found = song("Music/Marble Fox/Singles/99 Gates.mp3");
         assert_eq!((found.track, found.title.as_deref()), (None, Some("99 Gates")));
         let found = song("Music/Marble Fox/7/1 - 7.flac");
-        assert_eq!((found.track, found.title.as_deref(), found.album.as_deref()), (Some(1), Some("7"), Some("7")));
+        assert_eq!(
+            (found.track, found.title.as_deref(), found.album.as_deref()),
+            (Some(1), Some("7"), Some("7"))
+        );
     }
 
     #[test]

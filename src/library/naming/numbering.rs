@@ -17,17 +17,72 @@ pub(super) struct Numbering {
 
 /// Words before an episode's number, folded.
 const EPISODE_WORDS: &[&str] = &[
-    "e", "ep", "eps", "epi", "episode", "episodes", "episodio", "episodios", "episod", "epizod", "epizoda", "folge", "aflevering", "afl", "avsnitt",
-    "odcinek", "odc", "capitulo", "cap", "bolum", "серия", "серія", "эпизод", "jakso", "afsnit", "resz", "dil", "tap",
+    "e",
+    "ep",
+    "eps",
+    "epi",
+    "episode",
+    "episodes",
+    "episodio",
+    "episodios",
+    "episod",
+    "epizod",
+    "epizoda",
+    "folge",
+    "aflevering",
+    "afl",
+    "avsnitt",
+    "odcinek",
+    "odc",
+    "capitulo",
+    "cap",
+    "bolum",
+    "серия",
+    "серія",
+    "эпизод",
+    "jakso",
+    "afsnit",
+    "resz",
+    "dil",
+    "tap",
 ];
 
 /// Words behind an episode's number, folded.
-const EPISODE_WORDS_AFTER: &[&str] = &["bolum", "blm", "серия", "серии", "серія", "resz", "dil", "epizoda", "эпизод", "osa"];
+const EPISODE_WORDS_AFTER: &[&str] =
+    &["bolum", "blm", "серия", "серии", "серія", "resz", "dil", "epizoda", "эпизод", "osa"];
 
 /// Words of a season, folded, in the languages that libraries are kept in.
 const SEASON_WORDS: &[&str] = &[
-    "season", "seasons", "saison", "saisons", "staffel", "temporada", "temporadas", "temp", "tem", "stagione", "stagioni", "seizoen", "sezon",
-    "sezona", "sezonul", "sasong", "seasong", "sesong", "saeson", "kausi", "сезон", "сезона", "evad", "시즌", "シーズン", "sæson", "hooaeg", "arstid", "sezonas", "serija",
+    "season",
+    "seasons",
+    "saison",
+    "saisons",
+    "staffel",
+    "temporada",
+    "temporadas",
+    "temp",
+    "tem",
+    "stagione",
+    "stagioni",
+    "seizoen",
+    "sezon",
+    "sezona",
+    "sezonul",
+    "sasong",
+    "seasong",
+    "sesong",
+    "saeson",
+    "kausi",
+    "сезон",
+    "сезона",
+    "evad",
+    "시즌",
+    "シーズン",
+    "sæson",
+    "hooaeg",
+    "arstid",
+    "sezonas",
+    "serija",
 ];
 
 const CJK_EPISODE: [char; 6] = ['集', '话', '話', '回', '화', '회'];
@@ -68,11 +123,15 @@ fn intro(name: &Name, atom: usize) -> Option<(usize, Intro)> {
     let word = name.word(atom);
     let number = atom + 1;
     match word {
-        "x" | "xe" => (name.glued(number) && name.value(number).is_some_and(|(_, len)| len <= 3)).then_some((number, Intro::Cross)),
-        "e" => (name.value(number).is_some_and(|(_, len)| len <= 5) && (name.glued(number) || name.atom_gap(number) == "."))
+        "x" | "xe" => (name.glued(number) && name.value(number).is_some_and(|(_, len)| len <= 3))
+            .then_some((number, Intro::Cross)),
+        "e" => (name.value(number).is_some_and(|(_, len)| len <= 5)
+            && (name.glued(number) || name.atom_gap(number) == "."))
             .then_some((number, Intro::Letter)),
         word if EPISODE_WORDS.contains(&word) => number_after(name, number, 5, 2)
-            .or_else(|| name.value(number).filter(|_| name.atom_gap(number).ends_with('#')).map(|(value, _)| value))
+            .or_else(|| {
+                name.value(number).filter(|_| name.atom_gap(number).ends_with('#')).map(|(value, _)| value)
+            })
             .map(|_| (number, Intro::Word)),
         _ => None,
     }
@@ -90,7 +149,10 @@ fn follow(name: &Name, mut atom: usize, season: Option<u32>, first: u32, intro: 
     }
     loop {
         let gap = name.atom_gap(atom);
-        let joined = matches!(gap, "" | " " | "." | "-" | "_" | " - " | ".-." | "_-_" | "+" | "&" | "~" | " & " | " + " | ", ");
+        let joined = matches!(
+            gap,
+            "" | " " | "." | "-" | "_" | " - " | ".-." | "_-_" | "+" | "&" | "~" | " & " | " + " | ", "
+        );
         // e03, -E04, x15
         if joined
             && matches!(name.word(atom), "e" | "ep" | "x" | "xe")
@@ -133,11 +195,13 @@ fn follow(name: &Name, mut atom: usize, season: Option<u32>, first: u32, intro: 
             }
         }
         // -04, ~10, +02, _02, en 4
-        let worded = intro == Intro::Word && matches!(name.word(atom), "en" | "to" | "al" | "bis" | "et" | "und" | "and") && gap == " " && name.atom_gap(atom + 1) == " ";
+        let worded = intro == Intro::Word
+            && matches!(name.word(atom), "en" | "to" | "al" | "bis" | "et" | "und" | "and")
+            && gap == " "
+            && name.atom_gap(atom + 1) == " ";
         let at = if worded { atom + 1 } else { atom };
-        let plain = worded
-            || matches!(gap, "-" | "~" | "+" | "&" | " ~ ")
-            || gap == "_" && intro != Intro::Letter;
+        let plain =
+            worded || matches!(gap, "-" | "~" | "+" | "&" | " ~ ") || gap == "_" && intro != Intro::Letter;
         if plain
             && let Some((value, len)) = name.value(at)
             && len <= 4
@@ -166,7 +230,9 @@ fn year_like(value: u32) -> bool {
 
 /// Steps over the count of all episodes: `of 10`, `of XX`.
 fn total(name: &Name, atom: usize) -> usize {
-    let counted = name.word(atom) == "of" && short(name.atom_gap(atom), 1) && (name.value(atom + 1).is_some() || name.word(atom + 1) == "xx");
+    let counted = name.word(atom) == "of"
+        && short(name.atom_gap(atom), 1)
+        && (name.value(atom + 1).is_some() || name.word(atom + 1) == "xx");
     if counted { atom + 2 } else { atom }
 }
 
@@ -178,7 +244,12 @@ fn numbers_first(name: &Name, atom: usize) -> Option<Numbering> {
     let (start, season) = season_number_before(name, atom)?;
     let first = number_after(name, atom + 1, 4, 2)?;
     let other = name.value(atom + 3).is_some_and(|(_, digits)| digits <= 3);
-    (!other).then(|| Numbering { start, end: end_of(name, atom + 2), season: Some(season), episodes: Some((first, first)) })
+    (!other).then(|| Numbering {
+        start,
+        end: end_of(name, atom + 2),
+        season: Some(season),
+        episodes: Some((first, first)),
+    })
 }
 
 /// `S01E02` and its kin at an atom.
@@ -189,15 +260,23 @@ fn with_season(name: &Name, atom: usize) -> Option<Numbering> {
     let word = name.word(atom);
     let mut start = start_of(name, atom);
     // `Series 2 Episode 5`, as British series are counted; alone it may be a title's word.
-    let british = word == "series" && matches!(name.word(atom + 2), "episode" | "ep") && name.value(atom + 3).is_some();
+    let british =
+        word == "series" && matches!(name.word(atom + 2), "episode" | "ep") && name.value(atom + 3).is_some();
     let long = is_season_word(word) || british;
     let season = match word {
         "s" if !name.glued(atom) => number_after(name, atom + 1, 4, 1)?,
         "se" if !name.glued(atom) => number_after(name, atom + 1, 4, 1)?,
-        "t" if !name.glued(atom) && name.glued(atom + 1) && name.glued(atom + 2) => number_after(name, atom + 1, 2, 0)?,
+        "t" if !name.glued(atom) && name.glued(atom + 1) && name.glued(atom + 2) => {
+            number_after(name, atom + 1, 2, 0)?
+        }
         _ if long => number_after(name, atom + 1, 4, 2)?,
         // A word that runs into the numbering: `zoos01e11`.
-        word if word.ends_with('s') && !name.glued(atom) && name.glued(atom + 1) && name.word(atom + 2) == "e" && name.glued(atom + 2) => {
+        word if word.ends_with('s')
+            && !name.glued(atom)
+            && name.glued(atom + 1)
+            && name.word(atom + 2) == "e"
+            && name.glued(atom + 2) =>
+        {
             start = end_of(name, atom) - 1;
             number_after(name, atom + 1, 2, 0)?
         }
@@ -214,7 +293,12 @@ fn with_season(name: &Name, atom: usize) -> Option<Numbering> {
     let (first, _) = name.value(number)?;
     let (last, behind) = follow(name, number + 1, Some(season), first, intro);
     let behind = total(name, behind);
-    Some(Numbering { start, end: end_of(name, behind.checked_sub(1)?), season: Some(season), episodes: Some((first, last)) })
+    Some(Numbering {
+        start,
+        end: end_of(name, behind.checked_sub(1)?),
+        season: Some(season),
+        episodes: Some((first, last)),
+    })
 }
 
 /// `2x05` at an atom.
@@ -233,8 +317,15 @@ fn cross(name: &Name, atom: usize) -> Option<Numbering> {
     let (last, behind) = follow(name, atom + 3, Some(season), first, Intro::Cross);
     let behind = total(name, behind);
     // `Ep 2x03`
-    let named = atom.checked_sub(1).filter(|before| matches!(name.word(*before), "ep" | "episode") && name.atom_gap(atom).len() == 1);
-    Some(Numbering { start: start_of(name, named.unwrap_or(atom)), end: end_of(name, behind.checked_sub(1)?), season: Some(season), episodes: Some((first, last)) })
+    let named = atom
+        .checked_sub(1)
+        .filter(|before| matches!(name.word(*before), "ep" | "episode") && name.atom_gap(atom).len() == 1);
+    Some(Numbering {
+        start: start_of(name, named.unwrap_or(atom)),
+        end: end_of(name, behind.checked_sub(1)?),
+        season: Some(season),
+        episodes: Some((first, last)),
+    })
 }
 
 /// First season and episode together. `S` forms win over `x` forms.
@@ -244,7 +335,10 @@ pub(super) fn season_and_episode(name: &Name) -> Option<Numbering> {
         return None;
     }
     let atoms = 0..name.atoms.len();
-    atoms.clone().find_map(|atom| with_season(name, atom)).or_else(|| atoms.clone().find_map(|atom| cross(name, atom)))
+    atoms
+        .clone()
+        .find_map(|atom| with_season(name, atom))
+        .or_else(|| atoms.clone().find_map(|atom| cross(name, atom)))
 }
 
 /// The `12` of `12話` with the `第` before it.
@@ -259,7 +353,12 @@ fn cjk_counter(name: &Name, atom: usize, counters: &[char]) -> Option<Numbering>
     }
     let start = start_of(name, atom) - if before.ends_with('第') { '第'.len_utf8() } else { 0 };
     let counter = name.word(atom + 1).chars().next()?;
-    Some(Numbering { start, end: start_of(name, atom + 1) + counter.len_utf8(), season: None, episodes: Some((value, value)) })
+    Some(Numbering {
+        start,
+        end: start_of(name, atom + 1) + counter.len_utf8(),
+        season: None,
+        episodes: Some((value, value)),
+    })
 }
 
 /// `Cap.201` says season and episode in one number.
@@ -276,7 +375,9 @@ fn episode_at(name: &Name, atom: usize) -> Option<Numbering> {
         && short(name.atom_gap(atom + 1), 2)
     {
         let (season, first) = split_hundreds(value, digits);
-        let next = name.value(atom + 2).filter(|(next, _)| matches!(name.atom_gap(atom + 2), "_" | "-") && *next > value && Some(next / 100) == season);
+        let next = name.value(atom + 2).filter(|(next, _)| {
+            matches!(name.atom_gap(atom + 2), "_" | "-") && *next > value && Some(next / 100) == season
+        });
         let last = next.map_or(first, |(next, _)| next % 100);
         let end = end_of(name, atom + 1 + usize::from(next.is_some()));
         return Some(Numbering { start, end, season, episodes: Some((first, last)) });
@@ -289,7 +390,12 @@ fn episode_at(name: &Name, atom: usize) -> Option<Numbering> {
     {
         let (first, _) = name.value(number)?;
         let (last, behind) = follow(name, number + 1, None, first, kind);
-        return Some(Numbering { start, end: end_of(name, behind.checked_sub(1)?), season: None, episodes: Some((first, last)) });
+        return Some(Numbering {
+            start,
+            end: end_of(name, behind.checked_sub(1)?),
+            season: None,
+            episodes: Some((first, last)),
+        });
     }
     if let Some(found) = cjk_counter(name, atom, &CJK_EPISODE) {
         return Some(found);
@@ -299,19 +405,37 @@ fn episode_at(name: &Name, atom: usize) -> Option<Numbering> {
         return None;
     }
     if name.atom_gap(atom).ends_with('#') && !letters_follow(name, atom + 1) {
-        return Some(Numbering { start: start - 1, end: end_of(name, atom), season: None, episodes: Some((value, value)) });
+        return Some(Numbering {
+            start: start - 1,
+            end: end_of(name, atom),
+            season: None,
+            episodes: Some((value, value)),
+        });
     }
     let next = name.word(atom + 1);
     if EPISODE_WORDS_AFTER.contains(&next) && short(name.atom_gap(atom + 1), 2) {
-        return Some(Numbering { start, end: end_of(name, atom + 1), season: None, episodes: Some((value, value)) });
+        return Some(Numbering {
+            start,
+            end: end_of(name, atom + 1),
+            season: None,
+            episodes: Some((value, value)),
+        });
     }
     if matches!(next, "of" | "из" | "van" | "sur")
         && short(name.atom_gap(atom + 1), 1)
         && number_after(name, atom + 2, 3, 1).is_some_and(|total| total >= value && total > 1)
-        && !atom.checked_sub(1).is_some_and(|before| is_season_word(name.word(before)) || matches!(name.word(before), "cd" | "part" | "disc"))
+        && !atom.checked_sub(1).is_some_and(|before| {
+            is_season_word(name.word(before)) || matches!(name.word(before), "cd" | "part" | "disc")
+        })
     {
-        let word = usize::from(matches!(name.word(atom + 3), "ep" | "episode") && name.value(atom + 4).is_none());
-        return Some(Numbering { start, end: end_of(name, atom + 2 + word), season: None, episodes: Some((value, value)) });
+        let word =
+            usize::from(matches!(name.word(atom + 3), "ep" | "episode") && name.value(atom + 4).is_none());
+        return Some(Numbering {
+            start,
+            end: end_of(name, atom + 2 + word),
+            season: None,
+            episodes: Some((value, value)),
+        });
     }
     None
 }
@@ -332,7 +456,10 @@ fn season_number_before(name: &Name, atom: usize) -> Option<(usize, u32)> {
         return None;
     }
     let mut at = atom.checked_sub(1)?;
-    if matches!(name.word(at), "a" | "ª" | "o" | "º" | "го" | "й" | "я" | "st" | "nd" | "rd" | "th" | "e" | "eme") {
+    if matches!(
+        name.word(at),
+        "a" | "ª" | "o" | "º" | "го" | "й" | "я" | "st" | "nd" | "rd" | "th" | "e" | "eme"
+    ) {
         at = at.checked_sub(1)?;
     }
     let (value, digits) = name.value(at)?;
@@ -350,20 +477,26 @@ fn season_at(name: &Name, atom: usize) -> Option<Numbering> {
     {
         let rest = name.word(atom + 2);
         let extras = usize::from(name.glued(atom + 2) && rest == "extras");
-        let whole = !name.glued(atom + 2) || rest == "d" && name.glued(atom + 3) || matches!(rest, "extras" | "complete");
+        let whole = !name.glued(atom + 2)
+            || rest == "d" && name.glued(atom + 3)
+            || matches!(rest, "extras" | "complete");
         // `S01-S03`, `S01-05`
         let lettered = usize::from(name.word(atom + 2) == "s");
-        let several = name.atom_gap(atom + 2) == "-" && name.value(atom + 2 + lettered).is_some_and(|(last, digits)| last > value && digits <= 2);
+        let several = name.atom_gap(atom + 2) == "-"
+            && name.value(atom + 2 + lettered).is_some_and(|(last, digits)| last > value && digits <= 2);
         let more = if several && !letters_follow(name, atom + 3 + lettered) { 1 + lettered } else { extras };
         return whole.then(|| only_season(start, end_of(name, atom + 1 + more), value))?;
     }
     if is_season_word(word) && !name.glued(atom) {
-        let after = number_after(name, atom + 1, 4, 2).filter(|_| !letters_follow(name, atom + 2) || name.word(atom + 2) == "of");
+        let after = number_after(name, atom + 1, 4, 2)
+            .filter(|_| !letters_follow(name, atom + 2) || name.word(atom + 2) == "of");
         let before = season_number_before(name, atom);
         // In `2.Sezon.7.Bolum` the number behind belongs to the episode.
         let taken = EPISODE_WORDS_AFTER.contains(&name.word(atom + 2)) && name.value(atom + 3).is_none();
         return match (after, before) {
-            (_, Some((from, value))) if after.is_none() || taken => only_season(from, end_of(name, atom), value),
+            (_, Some((from, value))) if after.is_none() || taken => {
+                only_season(from, end_of(name, atom), value)
+            }
             (Some(value), _) => {
                 // `2of5`: the count of seasons goes with it.
                 let total = name.word(atom + 2) == "of" && name.value(atom + 3).is_some();
@@ -371,7 +504,8 @@ fn season_at(name: &Name, atom: usize) -> Option<Numbering> {
             }
             _ if short(name.atom_gap(atom + 1), 1) => {
                 let next = name.word(atom + 1);
-                let value = numbers::spelled(next).or_else(|| numbers::roman(next).filter(|_| next.len() > 1))?;
+                let value =
+                    numbers::spelled(next).or_else(|| numbers::roman(next).filter(|_| next.len() > 1))?;
                 only_season(start, end_of(name, atom + 1), value)
             }
             _ => None,
@@ -393,7 +527,11 @@ fn season_at(name: &Name, atom: usize) -> Option<Numbering> {
     let from = text.find('第')?;
     let rest = &text[from + '第'.len_utf8()..];
     let to = rest.find(CJK_SEASON)?;
-    only_season(a.start + from, a.start + from + '第'.len_utf8() + to + '季'.len_utf8(), numbers::chinese(&rest[..to])?)
+    only_season(
+        a.start + from,
+        a.start + from + '第'.len_utf8() + to + '季'.len_utf8(),
+        numbers::chinese(&rest[..to])?,
+    )
 }
 
 /// First season numbering.
@@ -459,7 +597,16 @@ mod tests {
     #[test]
     fn reads_seasons_in_many_languages() {
         let one = |text: &str| season(&Name::new(text)).and_then(|found| found.season);
-        for text in ["Säsong 2", "2. évad", "第二季", "a S02", "Temporada.2", "04ª Temporada".replace("04", "02").as_str(), "Saison deux", "a 2期"] {
+        for text in [
+            "Säsong 2",
+            "2. évad",
+            "第二季",
+            "a S02",
+            "Temporada.2",
+            "04ª Temporada".replace("04", "02").as_str(),
+            "Saison deux",
+            "a 2期",
+        ] {
             assert_eq!(one(text), Some(2), "{text}");
         }
         assert_eq!(one("Season (8)"), None);

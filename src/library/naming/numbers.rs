@@ -69,11 +69,17 @@ mod tests {
 
     #[test]
     fn reads_numerals_and_refuses_what_only_looks_like_one() {
-        assert_eq!([roman("iii"), roman("iv"), roman("xxii"), roman("iiii"), roman("vx"), roman("")], [Some(3), Some(4), Some(22), None, None, None]);
+        assert_eq!(
+            [roman("iii"), roman("iv"), roman("xxii"), roman("iiii"), roman("vx"), roman("")],
+            [Some(3), Some(4), Some(22), None, None, None]
+        );
     }
 
     #[test]
     fn reads_number_words() {
-        assert_eq!((spelled("trois"), chinese("十二"), chinese("二"), any("07"), any("mix")), (Some(3), Some(12), Some(2), Some(7), None));
+        assert_eq!(
+            (spelled("trois"), chinese("十二"), chinese("二"), any("07"), any("mix")),
+            (Some(3), Some(12), Some(2), Some(7), None)
+        );
     }
 }

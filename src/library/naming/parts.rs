@@ -24,7 +24,12 @@ pub(super) fn at(name: &Name, token: usize) -> Option<Part> {
         && let Some((number, total)) = rest.split_once("of")
         && total.parse::<u8>().is_ok()
     {
-        return Some(Part { from: token, to: token + 1, number: number.parse().ok().filter(|n| *n < 100)?, carrier: true });
+        return Some(Part {
+            from: token,
+            to: token + 1,
+            number: number.parse().ok().filter(|n| *n < 100)?,
+            carrier: true,
+        });
     }
     // 1of2
     if let Some((number, total)) = low.split_once("of")
@@ -44,13 +49,22 @@ pub(super) fn at(name: &Name, token: usize) -> Option<Part> {
             return None;
         }
         let next = name.low(token + 1);
-        let number = if carrier || word == "vol" { name.number(token + 1).map(|(value, _)| value) } else { numbers::any(next) };
+        let number = if carrier || word == "vol" {
+            name.number(token + 1).map(|(value, _)| value)
+        } else {
+            numbers::any(next)
+        };
         (number?, token + 2)
     } else {
         (digits.parse().ok()?, token + 1)
     };
     // dvd5 and dvd9 are kinds of disc, and no film has a hundred parts.
-    (number > 0 && number < 100 && !(word == "dvd" && matches!(number, 5 | 9))).then_some(Part { from: token, to, number, carrier })
+    (number > 0 && number < 100 && !(word == "dvd" && matches!(number, 5 | 9))).then_some(Part {
+        from: token,
+        to,
+        number,
+        carrier,
+    })
 }
 
 /// Every part in the name.
@@ -81,7 +95,14 @@ mod tests {
     #[test]
     fn reads_parts_however_they_are_counted() {
         let one = |text: &str| find(&Name::new(text)).first().map(|part| part.number);
-        for (text, number) in [("a cd1", 1), ("a.CD1of2", 1), ("a Part III", 3), ("a Part Trois", 3), ("a - pt2", 2), ("a disc 2", 2)] {
+        for (text, number) in [
+            ("a cd1", 1),
+            ("a.CD1of2", 1),
+            ("a Part III", 3),
+            ("a Part Trois", 3),
+            ("a - pt2", 2),
+            ("a disc 2", 2),
+        ] {
             assert_eq!(one(text), Some(number), "{text}");
         }
         assert_eq!(one("a.dvd5.pal"), None);

@@ -46,7 +46,8 @@ impl Scan {
         let words = vocabulary::classify(&name);
         let editions = editions::find(&name, &words);
         let (days, parts) = (dates::days(&name), parts::find(&name));
-        let mut scan = Scan { name, words, days, editions, parts, first: 0, from: 0, grouped: false, boxed: false };
+        let mut scan =
+            Scan { name, words, days, editions, parts, first: 0, from: 0, grouped: false, boxed: false };
         scan.skip_front();
         scan
     }
@@ -83,7 +84,8 @@ impl Scan {
                 let inner = self.first;
                 let numbered = group.open == '('
                     && behind == inner + 1
-                    && (self.name.number(inner).is_some_and(|(_, digits)| digits <= 2) || self.parts.iter().any(|part| part.from == inner && part.carrier));
+                    && (self.name.number(inner).is_some_and(|(_, digits)| digits <= 2)
+                        || self.parts.iter().any(|part| part.from == inner && part.carrier));
                 if behind < self.count() && (group.open != '(' || numbered) {
                     self.grouped |= group.open == '[';
                     (self.first, self.from) = (behind, group.end);
@@ -91,7 +93,8 @@ impl Scan {
                 }
             }
             if self.name.low(self.first) == "www" {
-                let last = (self.first + 1..self.count().min(self.first + 6)).find(|&token| self.name.dashed(token));
+                let last =
+                    (self.first + 1..self.count().min(self.first + 6)).find(|&token| self.name.dashed(token));
                 if let Some(token) = last {
                     (self.first, self.from) = (token, self.byte(token));
                     continue;
@@ -104,7 +107,11 @@ impl Scan {
         while self.strong(token) && self.name.gap(token + 1) != "-" {
             token += 1;
         }
-        if token > self.first && token < self.count() && self.words[token] == Word::Plain && self.name.gap(token).starts_with([' ', '.', '_']) {
+        if token > self.first
+            && token < self.count()
+            && self.words[token] == Word::Plain
+            && self.name.gap(token).starts_with([' ', '.', '_'])
+        {
             (self.first, self.from) = (token, self.byte(token));
         }
         if self.scene_prefix() {
@@ -116,7 +123,9 @@ impl Scan {
     fn scene_prefix(&self) -> bool {
         let (name, first) = (&self.name, self.first);
         let raw = name.raw(first);
-        let odd = raw.chars().all(|c| c.is_ascii_lowercase()) || raw.chars().skip(1).any(|c| c.is_ascii_uppercase()) && raw.chars().any(|c| c.is_ascii_lowercase());
+        let odd = raw.chars().all(|c| c.is_ascii_lowercase())
+            || raw.chars().skip(1).any(|c| c.is_ascii_uppercase())
+                && raw.chars().any(|c| c.is_ascii_lowercase());
         let last = self.count().saturating_sub(1);
         first == 0
             && raw.len() <= 6
@@ -131,13 +140,17 @@ impl Scan {
 
     /// Whether tokens from here are release words without a title's word among them, or the end.
     pub(super) fn boundary(&self, token: usize) -> bool {
-        token >= self.count() || self.strong(token) || self.name.tokens[token].group != 0 && self.name.gap(token).contains(['[', '{'])
+        token >= self.count()
+            || self.strong(token)
+            || self.name.tokens[token].group != 0 && self.name.gap(token).contains(['[', '{'])
     }
 
     /// From a boundary back over the weak words before it, leaving at least one word of a title.
     pub(super) fn back_over_weak(&self, mut end: usize, least: usize) -> usize {
         loop {
-            if let Some(edition) = self.editions.iter().find(|edition| edition.to == end && edition.from > least) {
+            if let Some(edition) =
+                self.editions.iter().find(|edition| edition.to == end && edition.from > least)
+            {
                 end = edition.from;
                 continue;
             }
@@ -172,7 +185,10 @@ impl Scan {
                 3
             } else if token > from && token <= strong {
                 2
-            } else if best.is_none() && (token > strong || token == from && token + 1 < self.count() && self.name.dashed(token + 1)) {
+            } else if best.is_none()
+                && (token > strong
+                    || token == from && token + 1 < self.count() && self.name.dashed(token + 1))
+            {
                 1
             } else {
                 continue;
@@ -192,7 +208,12 @@ impl Scan {
 
 /// Id of a catalogue in the name: `tmdb:901`, `imdb:tt0000901`, `tvdb:12`.
 pub(super) fn provider_id(name: &Name) -> Option<String> {
-    let imdb = |low: &str| low.len() >= 9 && low.len() <= 12 && low.starts_with("tt") && low[2..].bytes().all(|b| b.is_ascii_digit());
+    let imdb = |low: &str| {
+        low.len() >= 9
+            && low.len() <= 12
+            && low.starts_with("tt")
+            && low[2..].bytes().all(|b| b.is_ascii_digit())
+    };
     (0..name.tokens.len()).find_map(|token| {
         let low = name.low(token);
         if imdb(low) {

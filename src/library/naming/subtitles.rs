@@ -71,17 +71,25 @@ pub(super) fn identify(path: &str) -> Identity {
     let words: Vec<&str> = stem.split('.').collect();
     let known = |word: &str| flag(&tokens::fold(word)).is_some() || language(word).is_some();
     // The first word is the film's, whatever it says; so is a word before the year's end.
-    let sentence = |at: usize| words[at].trim().contains(' ') && !words[..at].iter().any(|word| word.contains(' '));
-    let first = (1..words.len()).find(|&at| known(words[at]) && words[at..].iter().all(|word| !word.contains('(')) || sentence(at));
+    let sentence =
+        |at: usize| words[at].trim().contains(' ') && !words[..at].iter().any(|word| word.contains(' '));
+    let first = (1..words.len())
+        .find(|&at| known(words[at]) && words[at..].iter().all(|word| !word.contains('(')) || sentence(at));
     // Only near the end: a language early in a long name is the film's.
     let near = |at: usize| words.len() - at <= 4;
-    let first = first.filter(|&at| near(at)).or_else(|| (1..words.len()).rev().take_while(|&at| known(words[at])).last());
+    let first = first
+        .filter(|&at| near(at))
+        .or_else(|| (1..words.len()).rev().take_while(|&at| known(words[at])).last());
     let Some(mut first) = first else {
         return Identity { of: Some(format!("{folder}{stem}")), ..Identity::default() };
     };
     // A title of the track before its language, written small behind a film written large.
     let capital = |word: &str| word.starts_with(char::is_uppercase);
-    if first > 2 && !capital(words[first - 1]) && words[..first - 1].iter().all(|word| capital(word)) && language(words[words.len() - 1]).is_some() {
+    if first > 2
+        && !capital(words[first - 1])
+        && words[..first - 1].iter().all(|word| capital(word))
+        && language(words[words.len() - 1]).is_some()
+    {
         first -= 1;
     }
     let mut identity = read(&words[first..]);
@@ -96,7 +104,10 @@ mod tests {
     #[test]
     fn marks_and_language_stand_behind_the_name_of_the_film() {
         let found = identify("M/Glass Harbor (2009)/Glass Harbor (2009).pt-br.forced.ass");
-        assert_eq!((found.lang.as_deref(), found.flags, found.of.as_deref()), (Some("por"), vec![Flag::Forced], Some("M/Glass Harbor (2009)/Glass Harbor (2009)")));
+        assert_eq!(
+            (found.lang.as_deref(), found.flags, found.of.as_deref()),
+            (Some("por"), vec![Flag::Forced], Some("M/Glass Harbor (2009)/Glass Harbor (2009)"))
+        );
     }
 
     #[test]

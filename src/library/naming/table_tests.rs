@@ -12,10 +12,30 @@ const NAMES: &str = include_str!("../../../tests/fixtures/naming/naming-given.ts
 const GROUPS: &str = include_str!("../../../tests/fixtures/naming/naming-groups-given.tsv");
 
 const COLUMNS: [&str; 21] = [
-    "title", "year", "season", "ep_first", "ep_last", "absolute", "abs_last", "date", "ep_title", "part", "edition", "extra", "stereo", "lang", "flags", "artist", "album", "disc",
-    "track", "provider_id", "of",
+    "title",
+    "year",
+    "season",
+    "ep_first",
+    "ep_last",
+    "absolute",
+    "abs_last",
+    "date",
+    "ep_title",
+    "part",
+    "edition",
+    "extra",
+    "stereo",
+    "lang",
+    "flags",
+    "artist",
+    "album",
+    "disc",
+    "track",
+    "provider_id",
+    "of",
 ];
-const CORE: [&str; 9] = ["title", "year", "season", "ep_first", "ep_last", "absolute", "date", "part", "extra"];
+const CORE: [&str; 9] =
+    ["title", "year", "season", "ep_first", "ep_last", "absolute", "date", "part", "extra"];
 
 fn rows(table: &'static str) -> Vec<HashMap<&'static str, &'static str>> {
     let mut lines = table.lines();
@@ -25,7 +45,12 @@ fn rows(table: &'static str) -> Vec<HashMap<&'static str, &'static str>> {
 
 /// Case, separators and punctuation do not count.
 fn norm(text: &str) -> String {
-    let text: String = text.chars().filter(|c| !matches!(c, '\'' | '’' | '`')).flat_map(char::to_lowercase).collect::<String>().replace('&', " and ");
+    let text: String = text
+        .chars()
+        .filter(|c| !matches!(c, '\'' | '’' | '`'))
+        .flat_map(char::to_lowercase)
+        .collect::<String>()
+        .replace('&', " and ");
     text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
@@ -46,8 +71,14 @@ fn terminology(code: &str) -> &str {
 }
 
 fn edition_words(text: &str) -> Vec<String> {
-    let left = |word: &&str| !matches!(*word, "edition" | "cut" | "version" | "the" | "remaster" | "collector");
-    norm(text).split(' ').map(|word| word.strip_suffix('s').unwrap_or(word)).filter(left).map(str::to_owned).collect()
+    let left =
+        |word: &&str| !matches!(*word, "edition" | "cut" | "version" | "the" | "remaster" | "collector");
+    norm(text)
+        .split(' ')
+        .map(|word| word.strip_suffix('s').unwrap_or(word))
+        .filter(left)
+        .map(str::to_owned)
+        .collect()
 }
 
 fn right(column: &str, want: &str, found: &Map<String, Value>) -> bool {
@@ -57,7 +88,9 @@ fn right(column: &str, want: &str, found: &Map<String, Value>) -> bool {
         "absolute" => get(column).or_else(|| get("ep_first").filter(|_| seasonless)),
         "abs_last" => get(column).or_else(|| get("ep_last").filter(|_| seasonless)),
         "ep_first" => get(column).or_else(|| get("absolute")),
-        "ep_last" => get(column).or_else(|| get("ep_first")).or_else(|| get("abs_last")).or_else(|| get("absolute")),
+        "ep_last" => {
+            get(column).or_else(|| get("ep_first")).or_else(|| get("abs_last")).or_else(|| get("absolute"))
+        }
         _ => get(column),
     };
     let Some(got) = got else { return want == "!" };
@@ -71,14 +104,20 @@ fn right(column: &str, want: &str, found: &Map<String, Value>) -> bool {
         }
         "lang" => terminology(&text) == terminology(want),
         "flags" => {
-            let mut flags: Vec<String> = got.as_array().unwrap().iter().map(|flag| flag.as_str().unwrap().to_owned()).collect();
+            let mut flags: Vec<String> =
+                got.as_array().unwrap().iter().map(|flag| flag.as_str().unwrap().to_owned()).collect();
             let mut wanted: Vec<String> = want.split(' ').map(str::to_owned).collect();
             flags.sort();
             wanted.sort();
             flags == wanted
         }
-        "edition" => norm(&text) == norm(want) || edition_words(&text).iter().any(|word| edition_words(want).contains(word)),
-        "year" | "season" | "ep_first" | "ep_last" | "absolute" | "abs_last" | "part" | "disc" | "track" => want.parse::<u64>().ok() == got.as_u64(),
+        "edition" => {
+            norm(&text) == norm(want)
+                || edition_words(&text).iter().any(|word| edition_words(want).contains(word))
+        }
+        "year" | "season" | "ep_first" | "ep_last" | "absolute" | "abs_last" | "part" | "disc" | "track" => {
+            want.parse::<u64>().ok() == got.as_u64()
+        }
         // The film's extension is not in the side file's name.
         "of" => want.rsplit_once('.').is_some_and(|(stem, _)| stem == text),
         _ => norm(&text) == norm(want),
@@ -95,9 +134,15 @@ fn score() -> (f64, f64, f64) {
         assert_eq!(path, row["path"]);
         let found: Map<String, Value> = serde_json::from_str(json).unwrap();
         let asked = |columns: &[&'static str]| -> Vec<bool> {
-            columns.iter().filter(|column| row.get(*column).is_some_and(|want| !want.is_empty())).map(|column| right(column, row[column], &found)).collect()
+            columns
+                .iter()
+                .filter(|column| row.get(*column).is_some_and(|want| !want.is_empty()))
+                .map(|column| right(column, row[column], &found))
+                .collect()
         };
-        let tally = |(right, asked): (u32, u32), verdicts: &[bool]| (right + u32::from(verdicts.iter().all(|right| *right)), asked + 1);
+        let tally = |(right, asked): (u32, u32), verdicts: &[bool]| {
+            (right + u32::from(verdicts.iter().all(|right| *right)), asked + 1)
+        };
         all = tally(all, &asked(&COLUMNS[..20]));
         let verdicts = asked(&CORE);
         if !verdicts.is_empty() {
@@ -138,9 +183,15 @@ fn side_files_say_whose_they_are() {
         let name = |path: &str| path.rsplit('/').next().unwrap().to_owned();
         let film = name(row["of"]);
         let beside = super::identify_beside(&name(row["path"]), film.rsplit_once('.').unwrap().0).unwrap();
-        let beside: Map<String, Value> = serde_json::from_value(serde_json::to_value(beside).unwrap()).unwrap();
+        let beside: Map<String, Value> =
+            serde_json::from_value(serde_json::to_value(beside).unwrap()).unwrap();
         for column in ["title", "lang", "flags"] {
-            assert!(row[column].is_empty() || right(column, row[column], &beside), "{} {column}: {:?}", row["path"], beside.get(column));
+            assert!(
+                row[column].is_empty() || right(column, row[column], &beside),
+                "{} {column}: {:?}",
+                row["path"],
+                beside.get(column)
+            );
         }
     }
     assert!(right_ones + 2 >= asked, "{right_ones} of {asked}");
@@ -154,22 +205,31 @@ fn group_is_right(row: &HashMap<&'static str, &'static str>) -> bool {
     let films: Vec<&Item> = items.iter().filter(|item| item.extra.is_none()).collect();
     match row["kind"] {
         "parts" => {
-            let stacks: Vec<_> = films.iter().flat_map(|item| item.versions.iter().filter(|version| version.parts.len() > 1)).collect();
-            let sizes = row["detail"].split("; ").filter(|one| !one.is_empty()).map(|one| one.rsplit_once('=').unwrap().1.parse::<usize>().unwrap());
+            let stacks: Vec<_> = films
+                .iter()
+                .flat_map(|item| item.versions.iter().filter(|version| version.parts.len() > 1))
+                .collect();
+            let sizes = row["detail"]
+                .split("; ")
+                .filter(|one| !one.is_empty())
+                .map(|one| one.rsplit_once('=').unwrap().1.parse::<usize>().unwrap());
             stacks.len() == wanted && stacks.iter().map(|version| version.parts.len()).eq(sizes)
         }
         "list" => items.len() == wanted,
         // The sources count extras in some lists of versions and not in others.
         _ => {
-            let alternates = row["detail"].strip_prefix("first_item_alternates=").map(|n| n.parse::<usize>().unwrap());
-            (films.len() == wanted || items.len() == wanted) && alternates.is_none_or(|n| films[0].versions.len() == n + 1)
+            let alternates =
+                row["detail"].strip_prefix("first_item_alternates=").map(|n| n.parse::<usize>().unwrap());
+            (films.len() == wanted || items.len() == wanted)
+                && alternates.is_none_or(|n| films[0].versions.len() == n + 1)
         }
     }
 }
 
 #[test]
 fn the_table_of_groups_is_gathered_right() {
-    let wrong: Vec<&str> = rows(GROUPS).iter().filter(|row| !group_is_right(row)).map(|row| row["id"]).collect();
+    let wrong: Vec<&str> =
+        rows(GROUPS).iter().filter(|row| !group_is_right(row)).map(|row| row["id"]).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
@@ -178,7 +238,10 @@ fn titles_are_written_without_the_separators_of_files() {
     for row in rows(NAMES) {
         let line = identify_line(row["path"], Some(row["kind"]));
         let found: Map<String, Value> = serde_json::from_str(line.rsplit_once('\t').unwrap().1).unwrap();
-        let Some(title) = found.get("title").and_then(Value::as_str).filter(|_| row["kind"] != "subtitle") else { continue };
+        let Some(title) = found.get("title").and_then(Value::as_str).filter(|_| row["kind"] != "subtitle")
+        else {
+            continue;
+        };
         assert!(!title.contains('_') && !title.contains("  ") && title.trim() == title, "{title:?}");
         assert_eq!(titles::tidy(title), title, "tidying twice changes nothing");
     }

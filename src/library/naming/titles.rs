@@ -44,7 +44,12 @@ pub(super) fn tidy(raw: &str) -> String {
         let after = chars.get(at + 1).copied();
         let c = match c {
             '_' | '\u{3000}' | '\t' => ' ',
-            '.' if spaced && !(out.ends_with(' ') || letter_or_digit(before) && letter_or_digit(after) && !initial(&chars, at)) => '.',
+            '.' if spaced
+                && !(out.ends_with(' ')
+                    || letter_or_digit(before) && letter_or_digit(after) && !initial(&chars, at)) =>
+            {
+                '.'
+            }
             '.' if initial(&chars, at) => '.',
             '.' => ' ',
             c => c,
@@ -77,7 +82,28 @@ fn initial(chars: &[char], at: usize) -> bool {
 
 /// Cuts separators at both ends, and brackets without a partner.
 fn loose_ends(text: &str) -> String {
-    let ends = |c: char| c.is_whitespace() || matches!(c, '-' | '_' | ',' | ':' | ';' | '+' | '~' | '|' | '/' | '\\' | '=' | '*' | '#' | '@' | '★' | '·' | '"');
+    let ends = |c: char| {
+        c.is_whitespace()
+            || matches!(
+                c,
+                '-' | '_'
+                    | ','
+                    | ':'
+                    | ';'
+                    | '+'
+                    | '~'
+                    | '|'
+                    | '/'
+                    | '\\'
+                    | '='
+                    | '*'
+                    | '#'
+                    | '@'
+                    | '★'
+                    | '·'
+                    | '"'
+            )
+    };
     let mut text = text.trim_matches(ends);
     loop {
         let before = text.len();
@@ -167,7 +193,11 @@ pub(super) fn latin_half_bracketed(title: &str) -> String {
     let half = latin_half(title);
     let words: Vec<&str> = half.split(' ').collect();
     match words.iter().position(|word| has_han(word)) {
-        Some(at) if at > 0 && words[..at].iter().all(|word| !has_han(word) && has_latin(word)) && words[at..].iter().all(|word| !has_latin(word)) => {
+        Some(at)
+            if at > 0
+                && words[..at].iter().all(|word| !has_han(word) && has_latin(word))
+                && words[at..].iter().all(|word| !has_latin(word)) =>
+        {
             words[..at].join(" ")
         }
         _ => half,

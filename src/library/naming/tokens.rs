@@ -82,12 +82,16 @@ pub(super) fn fold_into(c: char, out: &mut String) {
     }
     let plain = match c {
         '\u{300}'..='\u{36f}' => return,
-        'à' | 'á' | 'â' | 'ã' | 'ä' | 'å' | 'À' | 'Á' | 'Â' | 'Ã' | 'Ä' | 'Å' | 'ą' | 'Ą' | 'ă' | 'Ă' => 'a',
+        'à' | 'á' | 'â' | 'ã' | 'ä' | 'å' | 'À' | 'Á' | 'Â' | 'Ã' | 'Ä' | 'Å' | 'ą' | 'Ą' | 'ă' | 'Ă' => {
+            'a'
+        }
         'ç' | 'Ç' | 'č' | 'Č' | 'ć' | 'Ć' => 'c',
         'è' | 'é' | 'ê' | 'ë' | 'È' | 'É' | 'Ê' | 'Ë' | 'ę' | 'Ę' | 'ě' | 'Ě' => 'e',
         'ì' | 'í' | 'î' | 'ï' | 'Ì' | 'Í' | 'Î' | 'Ï' | 'İ' | 'ı' => 'i',
         'ñ' | 'Ñ' | 'ń' | 'Ń' => 'n',
-        'ò' | 'ó' | 'ô' | 'õ' | 'ö' | 'ø' | 'Ò' | 'Ó' | 'Ô' | 'Õ' | 'Ö' | 'Ø' | 'ő' | 'Ő' => 'o',
+        'ò' | 'ó' | 'ô' | 'õ' | 'ö' | 'ø' | 'Ò' | 'Ó' | 'Ô' | 'Õ' | 'Ö' | 'Ø' | 'ő' | 'Ő' => {
+            'o'
+        }
         'ù' | 'ú' | 'û' | 'ü' | 'Ù' | 'Ú' | 'Û' | 'Ü' | 'ű' | 'Ű' => 'u',
         'ś' | 'Ś' | 'š' | 'Š' | 'ş' | 'Ş' => 's',
         'ž' | 'Ž' | 'ź' | 'Ź' | 'ż' | 'Ż' => 'z',
@@ -157,7 +161,12 @@ impl Name {
                         Some(last)
                             if last.token == name.tokens.len()
                                 && last.end <= at
-                                && name.fold.as_bytes().get(last.fold_start).is_some_and(u8::is_ascii_digit) == digit =>
+                                && name
+                                    .fold
+                                    .as_bytes()
+                                    .get(last.fold_start)
+                                    .is_some_and(u8::is_ascii_digit)
+                                    == digit =>
                         {
                             last.end = end;
                             last.fold_end = name.fold.len();
@@ -220,7 +229,11 @@ impl Name {
 
     /// What stands before a token (or, past the last, behind it).
     pub(super) fn gap(&self, token: usize) -> &str {
-        let from = if token == 0 { 0 } else { self.tokens.get(token - 1).map_or(self.text.len(), |before| before.end) };
+        let from = if token == 0 {
+            0
+        } else {
+            self.tokens.get(token - 1).map_or(self.text.len(), |before| before.end)
+        };
         let to = self.tokens.get(token).map_or(self.text.len(), |token| token.start);
         self.text.get(from..to).unwrap_or("")
     }
@@ -311,7 +324,10 @@ mod tests {
         assert!(name.dashed(1));
         assert!(name.alone_in_group(2));
         assert_eq!(name.atoms.len(), 7);
-        assert_eq!((name.word(1), name.value(2), name.word(3), name.value(4)), ("s", Some((1, 2)), "e", Some((2, 2))));
+        assert_eq!(
+            (name.word(1), name.value(2), name.word(3), name.value(4)),
+            ("s", Some((1, 2)), "e", Some((2, 2)))
+        );
         assert!(name.glued(3) && !name.glued(1));
     }
 
