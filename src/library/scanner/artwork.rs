@@ -45,10 +45,10 @@ pub(super) fn role(path: &Path) -> Option<Role> {
     let (front, last) = name.rsplit_once(['-', '.'])?;
     let kind = word(last).filter(|_| last != "movie" && last != "show" && last != "album" && last != "art")?;
     let front = front.trim();
-    if let Some(season) = front.strip_prefix("season").map(|s| s.trim_matches(['-', '_', ' '])) {
-        if let Some(n) = (season == "specials").then_some(0).or_else(|| season.parse().ok()) {
-            return Some(Role::Season(kind, n));
-        }
+    if let Some(season) = front.strip_prefix("season").map(|s| s.trim_matches(['-', '_', ' ']))
+        && let Some(n) = (season == "specials").then_some(0).or_else(|| season.parse().ok())
+    {
+        return Some(Role::Season(kind, n));
     }
     Some(Role::Named(kind, front.to_owned()))
 }
