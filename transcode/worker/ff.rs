@@ -508,14 +508,22 @@ impl Input {
         unsafe { av::avformat_seek_file(self.ctx, stream as c_int, i64::MIN, ts, ts, 0) >= 0 }
     }
 
-    /// Moves to the first byte.
+    /// Moves to the beginning.
     pub(crate) fn rewind(&mut self, stream: usize) {
+        let by_bytes = !matches!(
+            self.demuxer().split(',').next(),
+            Some("mov" | "matroska" | "avi" | "flv" | "asf" | "ogg")
+        );
         // SAFETY: the context is open; a failure leaves it where it is.
         unsafe {
+            // Formats without an index search by time and may land behind the first key frame.
+            if by_bytes && av::av_seek_frame(self.ctx, -1, 0, av::AVSEEK_FLAG_BYTE as c_int) >= 0 {
+                return;
+            }
             let start = (*self.stream(stream)).start_time;
             let ts = if start == NOPTS { 0 } else { start };
-            if av::avformat_seek_file(self.ctx, stream as c_int, i64::MIN, ts, i64::MAX, 0) < 0 {
-                av::avformat_seek_file(self.ctx, -1, 0, 0, 0, av::AVSEEK_FLAG_BYTE);
+            if av::avformat_seek_file(self.ctx, stream as c_int, i64::MIN, ts, ts, 0) < 0 {
+                av::avformat_seek_file(self.ctx, stream as c_int, i64::MIN, ts, i64::MAX, 0);
             }
         }
     }
