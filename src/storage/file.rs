@@ -58,26 +58,33 @@ pub(crate) struct Placed {
 /// the kernel dropped them; less is metadata (tree nodes are 16 KiB).
 const REFETCH_BYTES: u64 = 128 << 10;
 
-/// Places `inblock` fetched bytes of a read of `range`: on the bytes of it that nobody had fetched yet, in
-/// order. `overshoot` for readers with kernel read-ahead, whose fetch may go on past the range up to `size`.
-/// `others`: reads that began earlier and are still under way; what they share with this one, they fetched.
-/// Afterwards the set holds what is in memory.
-pub(crate) fn place(
-    fetched: &mut IntervalSet,
-    size: u64,
-    range: ByteRange,
-    inblock: u64,
-    overshoot: bool,
-    others: &[ByteRange],
-) -> Placed {
+/// A read, for `place`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fetch<'a> {
+    pub(crate) range: ByteRange,
+    /// Bytes that the kernel fetched for it.
+    pub(crate) inblock: u64,
+    /// A reader with kernel read-ahead: its fetch may go on past the range.
+    pub(crate) overshoot: bool,
+    /// Reads of the file that began before it and are still under way: what they share with this one, they
+    /// most likely fetched.
+    pub(crate) earlier: &'a [ByteRange],
+    /// Those that began after it.
+    pub(crate) later: &'a [ByteRange],
+}
+
+/// Places the fetched bytes of a read of a file of `size` bytes: on the bytes of its range that nobody had
+/// fetched yet, in order. Afterwards the set holds what is in memory, less what others are still at.
+pub(crate) fn place(fetched: &mut IntervalSet, size: u64, read: Fetch<'_>) -> Placed {
+    let Fetch { range, inblock, overshoot, earlier, later } = read;
     let mut out = Placed::default();
     let limit = pages(ByteRange::new(0, size).unwrap_or(range)).end();
     let whole = pages(range);
     let mut theirs = IntervalSet::default();
-    others.iter().for_each(|r| theirs.insert(*r));
+    earlier.iter().for_each(|r| theirs.insert(*r));
     let free = fetched.gaps(whole).into_iter().flat_map(|gap| theirs.gaps(gap)).collect();
     let mut left = take(&mut out.ranges, free, inblock);
-    if left > 0 && !others.is_empty() {
+    if left > 0 && !earlier.is_empty() {
         // Of two reads of the same pages the later one may have come first to the disk.
         let mut rest = fetched.clone();
         out.ranges.iter().for_each(|r| rest.insert(*r));
@@ -106,6 +113,8 @@ pub(crate) fn place(
     }
     out.metadata_bytes = left;
     out.ranges.iter().for_each(|r| fetched.insert(*r));
+    // The last one of several over the same pages marks them: one that fetched nothing does not know yet who did.
+    later.iter().for_each(|r| theirs.insert(*r));
     theirs.gaps(whole).into_iter().for_each(|r| fetched.insert(r));
     out
 }
@@ -141,9 +150,10 @@ impl FileState {
     pub(crate) fn fetched(&self, range: ByteRange, got: Option<ByteRange>, inblock: u64) -> Placed {
         let Some(got) = got else { return Placed { ranges: Vec::new(), metadata_bytes: inblock } };
         let mut cache = self.cache.lock();
-        let at = cache.in_flight.iter().position(|r| *r == range).unwrap_or(0);
-        let others = cache.in_flight[..at].to_vec();
-        place(&mut cache.fetched, self.identity.size_bytes, got, inblock, false, &others)
+        let Cache { fetched, in_flight } = &mut *cache;
+        let at = in_flight.iter().position(|r| *r == range).unwrap_or(0);
+        let (earlier, later) = (&in_flight[..at], in_flight.get(at + 1..).unwrap_or(&[]));
+        place(fetched, self.identity.size_bytes, Fetch { range: got, inblock, overshoot: false, earlier, later })
     }
 
     /// The read of `range` is over, and told to the ledger: whoever now sees its bytes in memory comes after it.
@@ -156,7 +166,8 @@ impl FileState {
 
     /// A read that someone else made, with the kernel's read-ahead.
     pub(crate) fn note_foreign_read(&self, range: ByteRange, inblock: u64) -> Placed {
-        place(&mut self.cache.lock().fetched, self.identity.size_bytes, range, inblock, true, &[])
+        let read = Fetch { range, inblock, overshoot: true, earlier: &[], later: &[] };
+        place(&mut self.cache.lock().fetched, self.identity.size_bytes, read)
     }
 
     /// The cache has dropped these.
@@ -187,6 +198,10 @@ mod tests {
         ByteRange::new(start * K, end * K).unwrap()
     }
 
+    fn at(set: &mut IntervalSet, size: u64, range: ByteRange, inblock: u64, overshoot: bool, earlier: &[ByteRange]) -> Placed {
+        place(set, size, Fetch { range, inblock, overshoot, earlier, later: &[] })
+    }
+
     fn placed(ranges: &[ByteRange], metadata_bytes: u64) -> Placed {
         Placed { ranges: ranges.to_vec(), metadata_bytes }
     }
@@ -194,51 +209,59 @@ mod tests {
     #[test]
     fn a_cold_read_is_placed_on_itself_and_its_excess_is_metadata() {
         let mut set = IntervalSet::default();
-        assert_eq!(place(&mut set, 1 << 30, r(0, 2048), (2048 + 16) * K, false, &[]), placed(&[r(0, 2048)], 16 * K));
-        assert_eq!(place(&mut set, 1 << 30, r(0, 2048), 0, false, &[]), placed(&[], 0));
+        assert_eq!(at(&mut set, 1 << 30, r(0, 2048), (2048 + 16) * K, false, &[]), placed(&[r(0, 2048)], 16 * K));
+        assert_eq!(at(&mut set, 1 << 30, r(0, 2048), 0, false, &[]), placed(&[], 0));
     }
 
     #[test]
     fn bytes_go_to_the_first_pages_that_nobody_fetched() {
         let mut set = IntervalSet::default();
         set.insert(r(64, 128));
-        assert_eq!(place(&mut set, 1 << 30, r(0, 256), 192 * K, false, &[]), placed(&[r(0, 64), r(128, 256)], 0));
+        assert_eq!(at(&mut set, 1 << 30, r(0, 256), 192 * K, false, &[]), placed(&[r(0, 64), r(128, 256)], 0));
     }
 
     #[test]
     fn pages_fetched_again_were_dropped_in_between() {
         let mut set = IntervalSet::default();
         set.insert(r(0, 1024));
-        assert_eq!(place(&mut set, 1 << 30, r(0, 1024), 1024 * K, false, &[]), placed(&[r(0, 1024)], 0));
+        assert_eq!(at(&mut set, 1 << 30, r(0, 1024), 1024 * K, false, &[]), placed(&[r(0, 1024)], 0));
         // Half of it is new, half came again.
-        assert_eq!(place(&mut set, 1 << 30, r(512, 1536), 1024 * K, false, &[]), placed(&[r(1024, 1536), r(512, 1024)], 0));
+        assert_eq!(at(&mut set, 1 << 30, r(512, 1536), 1024 * K, false, &[]), placed(&[r(1024, 1536), r(512, 1024)], 0));
     }
 
     #[test]
     fn read_ahead_of_a_worker_goes_past_its_range_but_not_past_the_file() {
         let mut set = IntervalSet::default();
-        assert_eq!(place(&mut set, 1000 * K, r(0, 32), 128 * K, true, &[]), placed(&[r(0, 32), r(32, 128)], 0));
-        assert_eq!(place(&mut set, 1000 * K, r(32, 64), 0, true, &[]), placed(&[], 0));
-        assert_eq!(place(&mut set, 1000 * K, r(988, 1000), 40 * K, true, &[]), placed(&[r(988, 1000)], 28 * K));
+        assert_eq!(at(&mut set, 1000 * K, r(0, 32), 128 * K, true, &[]), placed(&[r(0, 32), r(32, 128)], 0));
+        assert_eq!(at(&mut set, 1000 * K, r(32, 64), 0, true, &[]), placed(&[], 0));
+        assert_eq!(at(&mut set, 1000 * K, r(988, 1000), 40 * K, true, &[]), placed(&[r(988, 1000)], 28 * K));
     }
 
     #[test]
     fn what_an_earlier_read_is_fetching_is_left_to_it() {
         let mut set = IntervalSet::default();
         // The other one, [0, 2048), is still under way.
-        assert_eq!(place(&mut set, 1 << 30, r(1024, 3072), 1024 * K, false, &[r(0, 2048)]), placed(&[r(2048, 3072)], 0));
-        assert_eq!(place(&mut set, 1 << 30, r(0, 2048), 2048 * K, false, &[]), placed(&[r(0, 2048)], 0));
-        assert_eq!(place(&mut set, 1 << 30, r(4096, 5120), 0, false, &[r(4096, 5120)]), placed(&[], 0));
-        assert_eq!(place(&mut set, 1 << 30, r(4096, 5120), 1024 * K, false, &[]), placed(&[r(4096, 5120)], 0));
+        assert_eq!(at(&mut set, 1 << 30, r(1024, 3072), 1024 * K, false, &[r(0, 2048)]), placed(&[r(2048, 3072)], 0));
+        assert_eq!(at(&mut set, 1 << 30, r(0, 2048), 2048 * K, false, &[]), placed(&[r(0, 2048)], 0));
+        assert_eq!(at(&mut set, 1 << 30, r(4096, 5120), 0, false, &[r(4096, 5120)]), placed(&[], 0));
+        assert_eq!(at(&mut set, 1 << 30, r(4096, 5120), 1024 * K, false, &[]), placed(&[r(4096, 5120)], 0));
         // Unless this one got there first after all.
-        assert_eq!(place(&mut set, 1 << 30, r(6000, 6016), 16 * K, false, &[r(6000, 6016)]), placed(&[r(6000, 6016)], 0));
-        assert_eq!(place(&mut set, 1 << 30, r(6000, 6016), 0, false, &[]), placed(&[], 0));
+        assert_eq!(at(&mut set, 1 << 30, r(6000, 6016), 16 * K, false, &[r(6000, 6016)]), placed(&[r(6000, 6016)], 0));
+        assert_eq!(at(&mut set, 1 << 30, r(6000, 6016), 0, false, &[]), placed(&[], 0));
+    }
+
+    #[test]
+    fn a_read_that_fetched_nothing_does_not_hide_what_a_later_one_is_fetching() {
+        let mut set = IntervalSet::default();
+        let first = Fetch { range: r(0, 16), inblock: 8 * K, overshoot: false, earlier: &[], later: &[r(8, 16)] };
+        assert_eq!(place(&mut set, 16 * K, first), placed(&[r(0, 8)], 0));
+        assert_eq!(at(&mut set, 16 * K, r(8, 16), 8 * K, false, &[]), placed(&[r(8, 16)], 0));
     }
 
     #[test]
     fn a_range_inside_a_page_is_that_page() {
         let mut set = IntervalSet::default();
         let range = ByteRange::new(5000, 5001).unwrap();
-        assert_eq!(place(&mut set, 6000, range, 4096, false, &[]), placed(&[r(4, 8)], 0));
+        assert_eq!(at(&mut set, 6000, range, 4096, false, &[]), placed(&[r(4, 8)], 0));
     }
 }
