@@ -903,6 +903,11 @@ pub(crate) struct AudioSettings {
 /// Ticks a second of encoded video.
 pub(crate) const VIDEO_CLOCK: i32 = 90_000;
 
+/// A colour code, or 2 ("unspecified" in all three tables) for a name that FFmpeg does not know.
+fn named(code: c_int) -> c_int {
+    if code < 0 { 2 } else { code }
+}
+
 /// An encoder.
 pub(crate) struct Encoder(*mut av::AVCodecContext);
 
@@ -924,14 +929,14 @@ impl Encoder {
             x.sample_aspect_ratio = av::AVRational { num: 1, den: 1 };
             let [primaries, transfer, matrix] = s.colors.clone().map(|n| n.map(|n| c(&n)));
             if let Some(n) = primaries {
-                x.color_primaries = std::mem::transmute::<i32, av::AVColorPrimaries>(
-                    av::av_color_primaries_from_name(n.as_ptr()).max(2),
-                );
+                x.color_primaries = std::mem::transmute::<i32, av::AVColorPrimaries>(named(
+                    av::av_color_primaries_from_name(n.as_ptr()),
+                ));
             }
             if let Some(n) = transfer {
-                x.color_trc = std::mem::transmute::<i32, av::AVColorTransferCharacteristic>(
-                    av::av_color_transfer_from_name(n.as_ptr()).max(2),
-                );
+                x.color_trc = std::mem::transmute::<i32, av::AVColorTransferCharacteristic>(named(
+                    av::av_color_transfer_from_name(n.as_ptr()),
+                ));
             }
             if let Some(n) = matrix {
                 let code = av::av_color_space_from_name(n.as_ptr());

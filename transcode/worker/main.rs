@@ -1,6 +1,11 @@
 //! `spindle-transcode`: the worker that links FFmpeg. Started by the server with a socket as its
 //! standard input; it locks itself in, says hello and serves one job (the prober: many).
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a process of its own: its clock and its arguments are read here"
+)]
+
 #[expect(unsafe_code, reason = "FFmpeg is a C library; all calls into it stand in this file")]
 mod ff;
 mod jobs;

@@ -85,9 +85,7 @@ fn drop_privileges() -> Result<(), String> {
 
 /// No path may be opened at all: everything comes as a descriptor.
 fn landlock() -> (String, u32, Result<(), String>) {
-    use landlock::{
-        ABI, Access as _, AccessFs, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus,
-    };
+    use landlock::{ABI, Access as _, AccessFs, Ruleset, RulesetAttr as _, RulesetStatus};
     let locked = Ruleset::default()
         .handle_access(AccessFs::from_all(ABI::V3))
         .and_then(Ruleset::create)

@@ -2,7 +2,7 @@
 //! `ffprobe` and `ffmpeg`. Needs the worker built: `cargo build -p spindle-transcode-worker`, or
 //! its path in `SPINDLE_TRANSCODE`.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests against a real process")]
 
 use std::fs::File;
 use std::io;
