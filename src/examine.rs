@@ -13,11 +13,25 @@ use spindle_media::info::MediaInfo;
 use spindle_media::keyframes::KeyframeIndex;
 use spindle_media::guard::Limits;
 use spindle_media::probe::probe;
+use spindle_storage::{HelperMode, Storage, StorageError};
 use spindle_transcode::{Config, Transcoder};
 use tokio_util::sync::CancellationToken;
 
 /// How long the in-process parser may take.
 const PARSE_LIMIT: Duration = Duration::from_secs(2);
+
+/// The storage room for one question: with what this process itself may ask of the kernel.
+///
+/// # Errors
+/// The storage's own.
+pub fn storage() -> Result<Storage, StorageError> {
+    let config = spindle_storage::Config {
+        helper: HelperMode::Auto,
+        read_chunk_bytes: 1 << 20,
+        helper_program: std::env::current_exe().ok(),
+    };
+    Storage::start(config, Arc::new(SystemClock))
+}
 
 /// What was found.
 pub struct Examined {

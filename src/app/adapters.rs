@@ -50,7 +50,7 @@ impl Backend for DiskBackend {
     }
 
     fn open_fd(&self, path: &Path) -> io::Result<OwnedFd> {
-        self.open_file(path)?.fd().try_clone_to_owned()
+        self.open_file(path)?.worker_fd()
     }
 }
 

@@ -16,7 +16,10 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Outcome {
-    let layout = spindle_storage::layout(&arguments.file)?;
+    let storage = crate::examine::storage()?;
+    let layout = storage.layout(&arguments.file);
+    storage.close();
+    let layout = layout?;
     if arguments.json {
         return print_json(&layout);
     }

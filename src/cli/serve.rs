@@ -36,10 +36,10 @@ pub(super) struct Arguments {
 pub(super) struct Common {
     /// Folder for the database, pictures and cache
     #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
+    pub(super) data_dir: Option<PathBuf>,
     /// A library: movies, tv, music, photos or mixed, and its folder; may be repeated
     #[arg(long = "library", value_name = "KIND=PATH")]
-    libraries: Vec<String>,
+    pub(super) libraries: Vec<String>,
 }
 
 impl Common {

@@ -9,12 +9,15 @@ use super::Outcome;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// Listen on this socket; without it, speak over the inherited descriptor 3
+    /// Listen on this socket; without it, speak over standard input, which is a socket of the server
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Only this user may connect to the socket
     #[arg(long, value_name = "UID", requires = "socket")]
     allow_uid: Option<u32>,
+    /// This group may connect to the socket
+    #[arg(long, value_name = "GID", requires = "socket")]
+    allow_gid: Option<u32>,
 }
 
 pub(super) fn run(arguments: Arguments) -> Outcome {
@@ -22,6 +25,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
         Some(path) => spindle_storage::HelperEndpoint::Listen {
             path,
             allow_uid: arguments.allow_uid,
+            allow_gid: arguments.allow_gid,
         },
         None => spindle_storage::HelperEndpoint::Inherited,
     };

@@ -189,8 +189,9 @@ async fn send_file(
         if ready == 0 {
             // Whatever arrived is sent even if memory is so short that it was dropped again:
             // then sendfile reads it once more, and playback goes on.
+            // All that is wanted is named, so that the reader may keep a chunk ahead by itself.
             ready = tokio::select! {
-                brought = file.bring_in(at, want) => brought.map_err(LaneError::Storage)?.min(want),
+                brought = file.bring_in(at, end - at) => brought.map_err(LaneError::Storage)?.min(want),
                 // Dropping the read abandons it if its turn has not come: nobody waits for it.
                 error = peer_gone(socket) => return Err(LaneError::Client(error)),
             };
@@ -200,7 +201,7 @@ async fn send_file(
         }
         let piece = ByteRange::of_len(at, ready).ok_or(LaneError::Shrunk)?;
         let next = piece.end();
-        let ahead = (end - next.min(end)).min(WINDOW_BYTES);
+        let ahead = end.saturating_sub(next);
         let fd = file.fd();
         let served = |offset, len| file.note_served(offset, len);
         if ahead > 0 && file.resident(next, 1) == 0 {

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, StatusCode, header};
 use spindle_base::error::ErrorKind;
 use spindle_base::sync::Mutex;
-use spindle_media::subtitle::to_webvtt;
+use spindle_media::subtitle::{Format, to_webvtt};
 use spindle_storage::{MediaFile, Storage, StreamId};
 use spindle_transcode::Transcoder;
 
@@ -88,7 +88,7 @@ async fn text(session: &Session, source: &SubtitleSource, tools: &Tools<'_>) -> 
         if let Some(known) = tools.cache.get(&key) {
             return Ok(known);
         }
-        let fd = session.file.fd().try_clone_to_owned();
+        let fd = session.file.worker_fd();
         let fd = fd.map_err(|e| Problem::new(ErrorKind::Unavailable, format!("unable to open the film again: {e}")))?;
         let text = tools.transcoder.subtitle_vtt(fd, source.stream).await?;
         tools.cache.put(key, text.clone());
@@ -100,9 +100,13 @@ async fn text(session: &Session, source: &SubtitleSource, tools: &Tools<'_>) -> 
         return Ok(known);
     }
     let bytes = whole(&file).await?;
-    let (codec, language) = (source.codec.clone(), source.language.clone());
+    let language = source.language.clone();
+    let format = Format::from_word(&source.codec).ok_or_else(|| {
+        let detail = format!("subtitles of the format `{}` cannot be shown as text", source.codec);
+        Problem::new(ErrorKind::Unreadable, detail)
+    })?;
     // A large file in an old alphabet takes a while to guess: not on the executor.
-    let converted = tokio::task::spawn_blocking(move || to_webvtt(&bytes, &codec, language.as_deref()))
+    let converted = tokio::task::spawn_blocking(move || to_webvtt(&bytes, format, language.as_deref()))
         .await
         .map_err(|_| Problem::new(ErrorKind::Fault, "unable to convert the subtitles"))?;
     let text = Bytes::from(converted.map_err(|e| Problem::new(ErrorKind::Unreadable, e.to_string()))?);

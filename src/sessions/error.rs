@@ -14,6 +14,17 @@ pub enum SessionError {
     /// A report with a position that is no time.
     #[error("`position_s` must be a number of seconds, 0 or more")]
     BadPosition,
+    /// A track was chosen that the file does not have.
+    #[error("`{0}` has no such sound or subtitle track; its item lists those that it has")]
+    NoStream(String),
+    /// It would have to be converted for a client that takes no fMP4 HLS, which is not done yet.
+    #[error("`{file}` would have to be converted to {container} for this client, which is not supported; it needs a client that plays HLS with fMP4 segments")]
+    NoOutput {
+        /// The file.
+        file: String,
+        /// What the client takes.
+        container: String,
+    },
     /// The file has fewer parts.
     #[error("`{title}` has {parts} part(s); there is no part {part}")]
     NoPart {
@@ -73,9 +84,9 @@ impl SessionError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::NoSuch(_) | Self::NoPart { .. } => ErrorKind::NotFound,
-            Self::BadPosition => ErrorKind::BadInput,
+            Self::BadPosition | Self::NoStream(_) => ErrorKind::BadInput,
             Self::NotProbed(_) | Self::Unavailable(_) | Self::Indexing(_) | Self::Stopping => ErrorKind::Unavailable,
-            Self::Unreadable { .. } => ErrorKind::Unreadable,
+            Self::Unreadable { .. } | Self::NoOutput { .. } => ErrorKind::Unreadable,
             Self::Stored { .. } => ErrorKind::Fault,
             Self::Library(error) => error.kind(),
             Self::Storage(error) => error.kind(),

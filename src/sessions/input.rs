@@ -5,7 +5,7 @@
 //! booked on the one that has been there longest and is still there.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
 use spindle_base::sync::Mutex;
@@ -93,7 +93,7 @@ impl WorkerInput {
 
 impl Input for WorkerInput {
     fn open(&self) -> std::io::Result<OwnedFd> {
-        self.file.fd().as_fd().try_clone_to_owned()
+        self.file.worker_fd()
     }
 
     fn worker_started(&self, pid: u32) {

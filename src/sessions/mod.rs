@@ -83,7 +83,7 @@ pub struct IoRates {
     /// By session id.
     pub sessions: HashMap<String, SessionRates>,
     /// Of each disk, by whomever.
-    pub disks: HashMap<String, u64>,
+    pub disks: HashMap<String, f64>,
 }
 
 /// Rates of one session.
@@ -326,8 +326,10 @@ impl Sessions {
             if !may_see(user, &session.user.id) {
                 return Err(SessionError::no_such(id));
             }
-            let record = self.0.parts.storage.record(session.stream);
-            return Ok(session.io_view(record.unwrap_or_default()));
+            let record = self.record(session.stream).await;
+            return record
+                .map(|record| session.io_view(record))
+                .ok_or_else(|| SessionError::no_such(id));
         }
         let entry = self
             .0
@@ -373,9 +375,13 @@ impl Sessions {
             return Ok(());
         }
         self.0.inputs.leave(session.stream);
-        let record = self.0.parts.storage.end(session.stream).unwrap_or_default();
         let ended_us = self.0.parts.clock.unix_us();
-        self.save(session, record, Some(ended_us)).await?;
+        let (storage, stream) = (self.0.parts.storage.clone(), session.stream);
+        // It waits for the last events of the trace: not on the executor.
+        let ending = tokio::task::spawn_blocking(move || storage.end(stream));
+        if let Some(record) = ending.await.map_err(|_| SessionError::Stopping)? {
+            self.save(session, record, Some(ended_us)).await?;
+        }
         self.tell(session, true);
         Ok(())
     }
@@ -409,6 +415,12 @@ impl Sessions {
         Ok(())
     }
 
+    /// The record as it stands. It waits for the recorder: not on the executor.
+    async fn record(&self, stream: StreamId) -> Option<IoRecord> {
+        let storage = self.0.parts.storage.clone();
+        tokio::task::spawn_blocking(move || storage.record(stream)).await.ok().flatten()
+    }
+
     fn tell(&self, session: &Session, ended: bool) {
         // No listener is no error.
         drop(self.0.events.send(Event::Session(session.view(ended))));
@@ -439,7 +451,7 @@ impl Sessions {
                 }
                 continue;
             }
-            let Some(record) = self.0.parts.storage.record(session.stream) else {
+            let Some(record) = self.record(session.stream).await else {
                 continue;
             };
             let disks = session.rates(&record);

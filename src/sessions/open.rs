@@ -12,6 +12,7 @@ use spindle_library::{PlayFile, Playable, User};
 use spindle_media::info::{MediaInfo, Stream, StreamKind, Subtitle};
 use spindle_media::keyframes::KeyframeIndex;
 use spindle_media::segments::{copy_boundaries, encode_boundaries};
+use spindle_playback::choose::is_in;
 use spindle_playback::{
     Action, Choice, ClientProfile, Decision, Method, Protocol, Reason, SubtitleChoice, TrackVerdict, decide,
 };
@@ -203,6 +204,9 @@ impl Sessions {
             subtitle: open.subtitle,
             max_bitrate_bps: open.max_bitrate_bps,
         };
+        if !is_in(&info, &choice) {
+            return Err(SessionError::NoStream(part.name));
+        }
         let decision = decide(&open.profile, &info, &choice);
         if decision.reasons.contains(&Reason::NothingToPlay) {
             return Err(SessionError::Unreadable {
@@ -294,6 +298,12 @@ impl Sessions {
         if decision.method == Method::DirectPlay {
             return Ok(Delivery::File);
         }
+        if decision.protocol != Protocol::Hls || decision.container != "fmp4" {
+            return Err(SessionError::NoOutput {
+                file: part.name.clone(),
+                container: decision.container.clone(),
+            });
+        }
         let copied = decision.video.as_ref().is_some_and(|v| v.action == Action::Copy);
         let boundaries = if copied {
             let index = self.keyframes(part, file).await?;
@@ -339,7 +349,7 @@ impl Sessions {
         let (id, name) = (part.id.clone(), part.name.clone());
         let collecting = tokio::spawn(async move {
             let index = transcoder.scan_keyframes(fd, &name, CancellationToken::new()).await?;
-            if let Err(error) = library.set_keyframes(&id, index.clone()).await {
+            if let Err(error) = library.set_keyframes(&id, &index).await {
                 tracing::warn!(file = %name, %error, "unable to keep the key frames");
             }
             Ok::<_, spindle_transcode::TranscodeError>(index)
@@ -372,7 +382,7 @@ impl Sessions {
 }
 
 fn duplicate(file: &MediaFile) -> Result<std::os::fd::OwnedFd, SessionError> {
-    let copy = file.fd().try_clone_to_owned();
+    let copy = file.worker_fd();
     copy.map_err(|error| SessionError::Unavailable(format!("a second handle of the file ({error})")))
 }
 

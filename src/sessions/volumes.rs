@@ -66,7 +66,7 @@ impl Sessions {
         let part = part.ok_or_else(|| SessionError::Unavailable(playable.title.clone()))?;
         let mut layout = self.layout_of(&part.path).await?;
         // Where the library lies on this machine is nobody's business.
-        layout.file = part.name;
+        layout.file = PathBuf::from(part.name);
         Ok(layout)
     }
 
