@@ -694,10 +694,10 @@ impl Actor {
                 continue;
             };
             waiting.attempts += 1;
-            if !again || waiting.attempts >= 2 {
-                if let Some(waiting) = self.waiting.remove(&piece) {
-                    answer_all(waiting, &Err(error.clone()));
-                }
+            if (!again || waiting.attempts >= 2)
+                && let Some(waiting) = self.waiting.remove(&piece)
+            {
+                answer_all(waiting, &Err(error.clone()));
             }
         }
     }

@@ -588,12 +588,11 @@ impl<'a> Segmenter<'a> {
             return true;
         }
         let end = self.b.0[n + 1];
-        let far = self.tracks.iter().any(|t| {
+        self.tracks.iter().any(|t| {
             t.closed > n
                 && (t.pending_bytes > LAG_BYTES
                     || t.pending.back().is_some_and(|o| o.at * 1_000_000 / t.timescale > end + LAG_US))
-        });
-        far
+        })
     }
 
     fn write_segment(&mut self) -> Result<()> {
