@@ -147,7 +147,10 @@ class Server:
     def __exit__(self, *_):
         if self.process and self.process.poll() is None:
             family = descendants(self.process.pid)
-            self.process.terminate()
+            try:
+                os.kill(self.pid, signal.SIGTERM)  # the server itself: a wrapper such as strace keeps signals to itself
+            except (StopIteration, ProcessLookupError):
+                self.process.terminate()
             try:
                 self.process.wait(20)
             except subprocess.TimeoutExpired:
@@ -215,7 +218,7 @@ class Server:
         return until(seconds, "titles %s are indexed" % titles, probe)
 
     def play(self, item, **more):
-        return self.api("POST", "/items/%s/play" % item, {"client": {"profile": PROFILE}, **more})
+        return self.api("POST", "/items/%s/play" % item, {"client": PROFILE, **more})
 
     def segments(self, url):
         """Paths of an HLS title's video segments, in order, by way of its master playlist; the init segment is first."""
