@@ -1,6 +1,7 @@
 //! Phase 7: pictures beside the files, inside them, or taken from them; copied once into the data
 //! directory, so that browsing never comes back for them.
 
+use std::collections::HashSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -257,9 +258,30 @@ async fn inside(context: &Context, library: &str, hurry: &CancellationToken) -> 
         let batch = context.library.read(move |db| load_inside(db, &id, after)).await?;
         let Some(last) = batch.last() else { break };
         after = last.file;
-        for file in batch {
+        // Most have nothing to take out: one commit for all of those.
+        let (nothing, batch): (Vec<Inside>, Vec<Inside>) =
+            batch.into_iter().partition(|f| wanted(f, context.config.frames) == Wanted::Nothing);
+        let keys: Vec<i64> = nothing.iter().map(|f| f.file).collect();
+        if !keys.is_empty() {
+            context
+                .library
+                .write(move |db| {
+                    let mut statement = db.prepare_cached("UPDATE files SET art = 'done' WHERE pk = ?1")?;
+                    keys.iter().try_for_each(|key| statement.execute([key]).map(drop))?;
+                    Ok(())
+                })
+                .await?;
+        }
+        let mut asked = HashSet::new();
+        for mut file in batch {
             if hurry.is_cancelled() {
                 return Ok(());
+            }
+            // Twelve tracks of an album carry the same cover.
+            if let Wanted::From(_, item, kind) = wanted(&file, context.config.frames)
+                && !asked.insert((item, kind))
+            {
+                (file.has_poster, file.has_frame) = (true, true);
             }
             // One after the other: decoding a frame takes a core, and playing has the right of way.
             tokio::select! {

@@ -10,7 +10,7 @@ use super::diff::Known;
 use super::fingerprint::fingerprint;
 use super::scan::Context;
 use super::walk::Seen;
-use crate::db::int;
+use crate::db::{int, uint};
 use crate::error::Result;
 use crate::repo::libraries::path_of;
 
@@ -32,6 +32,8 @@ pub(super) fn find(
     let mut taken: HashSet<i64> = HashSet::new();
     let mut out = Vec::new();
     let own: Vec<i64> = roots.keys().copied().collect();
+    // One question for all: of the files of a first scan none is looked up one by one.
+    let sizes = if new.is_empty() { HashSet::new() } else { sizes_elsewhere(context, &own)? };
     for at in new {
         let file = &seen[*at];
         if !file.class.is_media() {
@@ -47,7 +49,11 @@ pub(super) fn find(
             .collect();
         let found = match renamed(&here, file) {
             Some(pk) => Some(pk),
-            None => by_content(context, &path, file, &here, &own, &taken)?,
+            None => {
+                let elsewhere =
+                    if sizes.contains(&file.size_bytes) { elsewhere(context, file, &own)? } else { Vec::new() };
+                by_content(context, &path, file, &here, &elsewhere, &taken)
+            }
         };
         if let Some(pk) = found {
             taken.insert(pk);
@@ -66,14 +72,13 @@ fn by_content(
     path: &Path,
     file: &Seen,
     here: &[&Known],
-    own: &[i64],
+    elsewhere: &[(i64, Vec<u8>, PathBuf)],
     taken: &HashSet<i64>,
-) -> Result<Option<i64>> {
+) -> Option<i64> {
     // Empty files are all alike.
     if file.size_bytes == 0 {
-        return Ok(None);
+        return None;
     }
-    let elsewhere = elsewhere(context, file, own)?;
     let candidates: Vec<(i64, &[u8], &Path)> = here
         .iter()
         .filter_map(|k| Some((k.pk, k.fingerprint.as_deref()?, k.path.as_path())))
@@ -81,15 +86,28 @@ fn by_content(
         .filter(|(pk, ..)| !taken.contains(pk))
         .collect();
     if candidates.is_empty() {
-        return Ok(None);
+        return None;
     }
     // Unreadable now: the probe phase will say so; here it is simply not known.
-    let Ok(mut opened) = context.backend.open(path) else { return Ok(None) };
-    let Ok(sum) = fingerprint(&mut *opened, file.size_bytes) else { return Ok(None) };
+    let mut opened = context.backend.open(path).ok()?;
+    let sum = fingerprint(&mut *opened, file.size_bytes).ok()?;
     let same: Vec<_> = candidates.iter().filter(|(_, other, _)| *other == sum).collect();
     // Of several copies the one of the same name.
     let name = file.path.file_name();
-    Ok(same.iter().find(|(_, _, p)| p.file_name() == name).or(same.first()).map(|(pk, ..)| *pk))
+    same.iter().find(|(_, _, p)| p.file_name() == name).or(same.first()).map(|(pk, ..)| *pk)
+}
+
+/// Sizes that files outside these roots have.
+fn sizes_elsewhere(context: &Context, own: &[i64]) -> Result<HashSet<u64>> {
+    let own = own.to_vec();
+    context.library.read_blocking(move |db| {
+        let mut statement =
+            db.prepare_cached("SELECT DISTINCT size_bytes, root FROM files WHERE fingerprint IS NOT NULL")?;
+        let rows = statement
+            .query_map([], |r| Ok((r.get::<_, i64>(0)?, r.get::<_, i64>(1)?)))?
+            .collect::<rusqlite::Result<Vec<_>>>()?;
+        Ok(rows.into_iter().filter(|(_, root)| !own.contains(root)).map(|(size, _)| uint(size)).collect())
+    })
 }
 
 /// Files of other libraries that have the size and are not where they were.
