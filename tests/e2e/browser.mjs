@@ -14,7 +14,7 @@ const here = path.dirname(fileURLToPath(import.meta.url));
 const require = createRequire(path.join(here, "../../web/package.json"));
 const { chromium } = require("playwright-core");
 
-const shots = process.env.SPINDLE_SHOTS ?? path.join(here, "../.work/shots");
+const shots = process.env.RIG_SHOTS ?? path.join(here, "../.work/shots");
 const program = process.env.CHROMIUM ?? ["/usr/bin/chromium", "/usr/bin/chromium-browser"].find((file) => existsSync(file));
 
 const browser = await chromium.launch({

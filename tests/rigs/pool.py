@@ -18,7 +18,7 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-WORK = os.environ.get("SPINDLE_TEST_WORK") or os.path.join(os.path.dirname(HERE), ".work")
+WORK = os.environ.get("RIG_WORK") or os.path.join(os.path.dirname(HERE), ".work")
 STATE = os.path.join(WORK, "pools")
 
 # profile -> (filesystem, disks, data profile, metadata profile)

@@ -1,7 +1,7 @@
 """Counts of a test stage, in the form that scripts/test sums.
 
 A case is a `with` block named by a sentence; an exception in it is a failure, with its place printed. The counts go
-to standard output for people and, as one `passed failed skipped` line, to the file named by SPINDLE_TEST_COUNTS,
+to standard output for people and, as one `passed failed skipped` line, to the file named by RIG_COUNTS,
 which is written after every case, so that a stage that dies later has not lost what it proved."""
 import contextlib
 import os
@@ -18,12 +18,12 @@ class Stage:
     """The cases of one stage. `only` keeps those whose name holds the text."""
 
     def __init__(self, name, only=None):
-        self.name, self.only = name, only or os.environ.get("SPINDLE_TEST_CASE")
+        self.name, self.only = name, only or os.environ.get("RIG_CASE")
         self.passed = self.failed = self.skipped = 0
         self._write()
 
     def _write(self):
-        path = os.environ.get("SPINDLE_TEST_COUNTS")
+        path = os.environ.get("RIG_COUNTS")
         if path:
             with open(path, "w") as out:
                 out.write("%d %d %d\n" % (self.passed, self.failed, self.skipped))

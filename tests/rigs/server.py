@@ -14,8 +14,8 @@ import urllib.parse
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 TARGET = os.environ.get("CARGO_TARGET_DIR") or os.path.join(TOP, "target")
-WORK = os.environ.get("SPINDLE_TEST_WORK") or os.path.join(TOP, "tests", ".work")
-PROGRAM = os.environ.get("SPINDLE_PROGRAM") or os.path.join(TARGET, "release", "spindle")
+WORK = os.environ.get("RIG_WORK") or os.path.join(TOP, "tests", ".work")
+PROGRAM = os.environ.get("RIG_PROGRAM") or os.path.join(TARGET, "release", "spindle")
 USER, PASSWORD = "robin", "a long enough passphrase"
 
 
@@ -107,7 +107,9 @@ class Server:
     def __enter__(self):
         self.log_path = self.data.rstrip("/") + ".log"
         self.log = open(self.log_path, "ab")
-        environment = dict(os.environ, **self.env)
+        # Settings of whoever runs the tests must not reach the server under test.
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("SPINDLE_")}
+        environment.update(self.env)
         if self.uid:
             environment.update(HOME=self.data, XDG_CONFIG_HOME=self.data, XDG_CACHE_HOME=self.data)
         self.process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=self.log, stdin=subprocess.DEVNULL, env=environment)
