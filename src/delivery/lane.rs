@@ -87,8 +87,9 @@ pub async fn send(
                     write_all(socket, &bytes, flags).await?;
                 }
                 Part::Range(Source::File(file), range) => send_file(socket, &file, range).await?,
-                Part::Range(Source::Segment(segment), range) => {
-                    send_resident(socket, segment.fd(), range, |_, _| {}).await?;
+                Part::Range(Source::Segment { segment, made_from }, range) => {
+                    let served = |_, len| made_from.note_derived(len);
+                    send_resident(socket, segment.fd(), range, served).await?;
                 }
             }
         }

@@ -20,7 +20,12 @@ pub enum Source {
     /// A media file on a disk: what is not in memory is brought in by the disk's reader threads.
     File(MediaFile),
     /// A segment in the cache, written a moment ago.
-    Segment(Arc<Segment>),
+    Segment {
+        /// Its bytes.
+        segment: Arc<Segment>,
+        /// The file that it was made from: what is sent counts as served from it.
+        made_from: MediaFile,
+    },
 }
 
 impl Source {
@@ -29,7 +34,7 @@ impl Source {
     pub fn size_bytes(&self) -> u64 {
         match self {
             Self::File(file) => file.size_bytes(),
-            Self::Segment(segment) => segment.len_bytes,
+            Self::Segment { segment, .. } => segment.len_bytes,
         }
     }
 }
@@ -250,10 +255,11 @@ async fn read_some(source: &Source, range: ByteRange) -> std::io::Result<Bytes> 
             file.note_served(range.start(), bytes.len() as u64);
             bytes
         }
-        Source::Segment(segment) => {
+        Source::Segment { segment, made_from } => {
             let mut buffer = vec![0; max];
             let n = rustix::io::pread(segment.fd(), &mut buffer, range.start())?;
             buffer.truncate(n);
+            made_from.note_derived(n as u64);
             buffer.into()
         }
     };

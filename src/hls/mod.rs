@@ -56,8 +56,8 @@ pub async fn get(session: &Session, name: &str, method: &Method, headers: &Heade
         Wanted::Master => Ok(playlist::master(session)),
         Wanted::Media => Ok(playlist::media(boundaries)),
         Wanted::Subtitles(stream) => playlist::subtitles(session, stream),
-        Wanted::Init => segment::init(rendition, method, headers).await,
-        Wanted::Segment(n) if n + 1 < boundaries.len() => segment::get(rendition, n, method, headers).await,
+        Wanted::Init => segment::init(session, rendition, method, headers).await,
+        Wanted::Segment(n) if n + 1 < boundaries.len() => segment::get(session, rendition, n, method, headers).await,
         Wanted::Segment(n) => Err(Problem::not_found(format!(
             "there is no segment {n}; the last is {}",
             boundaries.len().saturating_sub(2)

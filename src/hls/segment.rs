@@ -9,18 +9,26 @@ use spindle_transcode::{Rendition, Segment, TranscodeError};
 use crate::delivery::entity::Entity;
 use crate::delivery::reply::{Reply, Source, serve};
 use crate::delivery::problem::Problem;
+use crate::sessions::Session;
 
 /// The init segment.
-pub(super) async fn init(rendition: &Rendition, method: &Method, headers: &HeaderMap) -> Result<Reply, Problem> {
-    respond(rendition.init().await, "init", method, headers)
+pub(super) async fn init(session: &Session, rendition: &Rendition, method: &Method, headers: &HeaderMap) -> Result<Reply, Problem> {
+    respond(session, rendition.init().await, "init", method, headers)
 }
 
 /// Segment `n`, made now if nobody has it.
-pub(super) async fn get(rendition: &Rendition, n: usize, method: &Method, headers: &HeaderMap) -> Result<Reply, Problem> {
-    respond(rendition.segment(n).await, &n.to_string(), method, headers)
+pub(super) async fn get(
+    session: &Session,
+    rendition: &Rendition,
+    n: usize,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<Reply, Problem> {
+    respond(session, rendition.segment(n).await, &n.to_string(), method, headers)
 }
 
 fn respond(
+    session: &Session,
     made: Result<Segment, TranscodeError>,
     name: &str,
     method: &Method,
@@ -33,7 +41,10 @@ fn respond(
         etag: format!("\"{name}-{:x}\"", segment.len_bytes),
         modified_us: 0,
     };
-    let source = Source::Segment(Arc::new(segment));
+    let source = Source::Segment {
+        segment: Arc::new(segment),
+        made_from: session.file.clone(),
+    };
     let boundary = spindle_base::id::new_id();
     let mut reply = serve(method, headers, &entity, "video/mp4", &source, &boundary);
     reply.headers.remove(header::LAST_MODIFIED);

@@ -12,7 +12,7 @@ struct Dist;
 
 /// Serves a file of the page; any other path without an extension is the page itself, whose
 /// script shows the view of that path.
-pub async fn get(uri: Uri, headers: HeaderMap) -> Response {
+pub(super) async fn get(uri: Uri, headers: HeaderMap) -> Response {
     let path = uri.path().trim_start_matches('/');
     let (name, file) = match Dist::get(path) {
         Some(file) if !path.is_empty() => (path, Some(file)),

@@ -8,17 +8,17 @@ use crate::delivery::problem::Problem;
 /// A JSON body.
 #[derive(FromRequest)]
 #[from_request(via(axum::Json), rejection(Problem))]
-pub struct Body<T>(pub T);
+pub(crate) struct Body<T>(pub(crate) T);
 
 /// Query parameters: unknown ones are ignored, bad values are 400.
 #[derive(FromRequestParts)]
 #[from_request(via(axum::extract::Query), rejection(Problem))]
-pub struct Query<T>(pub T);
+pub(crate) struct Query<T>(pub(crate) T);
 
 /// Parameters of the path.
 #[derive(FromRequestParts)]
 #[from_request(via(axum::extract::Path), rejection(Problem))]
-pub struct Path<T>(pub T);
+pub(crate) struct Path<T>(pub(crate) T);
 
 impl From<JsonRejection> for Problem {
     fn from(rejection: JsonRejection) -> Self {

@@ -13,20 +13,20 @@ use crate::delivery::problem::Problem;
 use crate::auth::token;
 
 /// Name of the session cookie.
-pub const COOKIE: &str = "spindle_session";
+pub(crate) const COOKIE: &str = "spindle_session";
 
 /// The one who asks. A handler that takes it is closed to everybody else.
 #[derive(Debug, Clone)]
-pub struct Viewer {
+pub(crate) struct Viewer {
     /// The account.
-    pub user: User,
+    pub(crate) user: User,
     /// Hash of the token that was shown, to revoke it at logout.
-    pub token_hash: [u8; 32],
+    pub(crate) token_hash: [u8; 32],
 }
 
 /// A viewer who may change the server: the owner.
 #[derive(Debug, Clone)]
-pub struct Owner(pub Viewer);
+pub(crate) struct Owner;
 
 impl FromRequestParts<ServerState> for Viewer {
     type Rejection = Problem;
@@ -52,7 +52,7 @@ impl FromRequestParts<ServerState> for Owner {
     async fn from_request_parts(parts: &mut Parts, state: &ServerState) -> Result<Self, Problem> {
         let viewer = Viewer::from_request_parts(parts, state).await?;
         if viewer.user.role == Role::Admin {
-            Ok(Self(viewer))
+            Ok(Self)
         } else {
             Err(Problem::new(ErrorKind::Forbidden, "only the owner may do this"))
         }
@@ -91,7 +91,7 @@ fn is_own_page(method: &Method, headers: &HeaderMap) -> bool {
 }
 
 /// Adds the headers of a safe page to every answer that has none of its own.
-pub async fn security_headers(request: Request, next: Next) -> Response {
+pub(super) async fn security_headers(request: Request, next: Next) -> Response {
     const ALWAYS: [(&str, &str); 4] = [
         (
             "content-security-policy",

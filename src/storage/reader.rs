@@ -249,6 +249,12 @@ impl MediaFile {
         }
     }
 
+    /// Bytes made from this file and handed to the client (segments): they count as served, and have no
+    /// place in the file. Never waits.
+    pub fn note_derived(&self, len_bytes: u64) {
+        self.0.shared.served_bytes.fetch_add(len_bytes, Ordering::Relaxed);
+    }
+
     pub(crate) fn state(&self) -> &Arc<FileState> {
         &self.0.state
     }
