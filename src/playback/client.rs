@@ -261,16 +261,17 @@ impl ClientProfile {
         self.audio.iter().find(|a| names::codec(&a.codec) == codec)
     }
 
-    /// Whether any container may carry this video codec.
+    /// Whether the client decodes this video codec: some container may carry it, or it has limits,
+    /// which a codec that is not decoded would not have (a client of playlists alone lists no container).
     #[must_use]
     pub fn plays_video(&self, codec: &str) -> bool {
-        self.direct_play.iter().any(|d| names::codec_listed(&d.video, codec))
+        self.direct_play.iter().any(|d| names::codec_listed(&d.video, codec)) || self.video_limit(codec).is_some()
     }
 
-    /// Whether any container may carry this audio codec.
+    /// Whether the client decodes this audio codec, told as for video.
     #[must_use]
     pub fn plays_audio(&self, codec: &str) -> bool {
-        self.direct_play.iter().any(|d| names::codec_listed(&d.audio, codec))
+        self.direct_play.iter().any(|d| names::codec_listed(&d.audio, codec)) || self.audio_limit(codec).is_some()
     }
 
     /// Whether the client has this protocol.

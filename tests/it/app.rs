@@ -13,9 +13,9 @@ use spindle::config::{Layers, Origin};
 use tokio::sync::oneshot;
 
 /// A running server. Dropping it stops it.
-pub struct TestApp {
-    pub address: SocketAddr,
-    pub library: PathBuf,
+pub(crate) struct TestApp {
+    pub(crate) address: SocketAddr,
+    pub(crate) library: PathBuf,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
     _dir: tempfile::TempDir,
@@ -23,7 +23,7 @@ pub struct TestApp {
 
 impl TestApp {
     /// A server over a `movies` library that `fill` fills first.
-    pub fn start(fill: impl FnOnce(&Path)) -> Self {
+    pub(crate) fn start(fill: impl FnOnce(&Path)) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let library = dir.path().join("Movies");
         std::fs::create_dir(&library).expect("the library's folder");
@@ -69,7 +69,7 @@ impl TestApp {
     }
 
     /// A server over one short film, with an account and the film's id.
-    pub fn with_film() -> (Self, Client, String) {
+    pub(crate) fn with_film() -> (Self, Client, String) {
         let app = Self::start(|dir| {
             std::fs::copy(film(), dir.join("Amber Coast (2001).mp4")).expect("the film is copied");
         });
@@ -79,7 +79,7 @@ impl TestApp {
     }
 
     /// A client that is signed in as the first account.
-    pub fn owner(&self) -> Client {
+    pub(crate) fn owner(&self) -> Client {
         let mut client = Client {
             address: self.address,
             token: None,
@@ -105,14 +105,14 @@ impl Drop for TestApp {
 }
 
 /// The worker that was built beside this test.
-pub fn worker_program() -> PathBuf {
+pub(crate) fn worker_program() -> PathBuf {
     let exe = std::env::current_exe().expect("this program has a path");
     let dir = exe.parent().and_then(Path::parent).expect("target/release");
     dir.join("spindle-transcode")
 }
 
 /// Ten seconds of H.264 and AAC in MP4, made once.
-pub fn film() -> PathBuf {
+pub(crate) fn film() -> PathBuf {
     static FILM: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     FILM.get_or_init(|| {
         let dir = tempfile::tempdir().expect("a temporary folder");
@@ -133,37 +133,37 @@ pub fn film() -> PathBuf {
 
 /// A client of the API, and of raw HTTP.
 #[derive(Clone)]
-pub struct Client {
-    pub address: SocketAddr,
-    pub token: Option<String>,
+pub(crate) struct Client {
+    pub(crate) address: SocketAddr,
+    pub(crate) token: Option<String>,
 }
 
 /// An answer, whole.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub version: String,
-    pub fields: Vec<(String, String)>,
-    pub body: Vec<u8>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) version: String,
+    pub(crate) fields: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Answer {
-    pub fn field(&self, name: &str) -> Option<&str> {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let found = self.fields.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
         found.map(|(_, v)| v.as_str())
     }
 
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("not JSON ({e}): {}", self.text()))
     }
 }
 
 impl Client {
-    pub fn connect(&self) -> Connection {
+    pub(crate) fn connect(&self) -> Connection {
         Connection::to(self.address)
     }
 
@@ -178,36 +178,36 @@ impl Client {
         connection.read(method == "HEAD")
     }
 
-    pub fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Answer {
         self.send("GET", path, None, "")
     }
 
-    pub fn get_with(&self, path: &str, fields: &str) -> Answer {
+    pub(crate) fn get_with(&self, path: &str, fields: &str) -> Answer {
         self.send("GET", path, None, fields)
     }
 
-    pub fn head_with(&self, path: &str, fields: &str) -> Answer {
+    pub(crate) fn head_with(&self, path: &str, fields: &str) -> Answer {
         self.send("HEAD", path, None, fields)
     }
 
-    pub fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Answer {
         self.send("POST", path, Some(body), "")
     }
 
-    pub fn put(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) fn put(&self, path: &str, body: &Value) -> Answer {
         self.send("PUT", path, Some(body), "")
     }
 
-    pub fn delete(&self, path: &str) -> Answer {
+    pub(crate) fn delete(&self, path: &str) -> Answer {
         self.send("DELETE", path, None, "")
     }
 
-    pub fn request(&self, method: &str, path: &str, fields: &str) -> Answer {
+    pub(crate) fn request(&self, method: &str, path: &str, fields: &str) -> Answer {
         self.send(method, path, None, fields)
     }
 
     /// Waits until the index holds this many films that were probed.
-    pub fn wait_for_items(&self, count: usize) -> Vec<Value> {
+    pub(crate) fn wait_for_items(&self, count: usize) -> Vec<Value> {
         let until = Instant::now() + Duration::from_secs(60);
         loop {
             let answer = self.get("/api/v1/items?type=movie&limit=1000").json();
@@ -222,7 +222,7 @@ impl Client {
     }
 
     /// Opens a session of `client` and gives what `/play` says.
-    pub fn play(&self, item: &str, client: &Value) -> Value {
+    pub(crate) fn play(&self, item: &str, client: &Value) -> Value {
         let answer = self.post(&format!("/api/v1/items/{item}/play"), &json!({ "client": client }));
         assert_eq!(answer.status, 200, "{}", answer.text());
         answer.json()
@@ -230,20 +230,20 @@ impl Client {
 }
 
 /// One connection, for tests about connections.
-pub struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     read: Vec<u8>,
 }
 
 impl Connection {
-    pub fn to(address: SocketAddr) -> Self {
+    pub(crate) fn to(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("the server accepts");
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a valid timeout");
         stream.set_nodelay(true).expect("TCP_NODELAY");
         Self { stream, read: Vec::new() }
     }
 
-    pub fn write(&mut self, text: &str) {
+    pub(crate) fn write(&mut self, text: &str) {
         self.stream.write_all(text.as_bytes()).expect("the server reads");
     }
 
@@ -255,12 +255,12 @@ impl Connection {
     }
 
     /// Whether the server has closed and everything was read.
-    pub fn is_closed(&mut self) -> bool {
+    pub(crate) fn is_closed(&mut self) -> bool {
         self.read.is_empty() && self.fill() == 0
     }
 
     /// Reads one answer; `no_body` for HEAD.
-    pub fn read(&mut self, no_body: bool) -> Answer {
+    pub(crate) fn read(&mut self, no_body: bool) -> Answer {
         let head_end = loop {
             if let Some(at) = self.read.windows(4).position(|w| w == b"\r\n\r\n") {
                 break at + 4;

@@ -47,8 +47,9 @@ pub(super) fn check(
 }
 
 fn all_audio(profile: &ClientProfile) -> String {
-    let mut all: Vec<String> =
-        profile.direct_play.iter().flat_map(|d| &d.audio).map(|c| names::codec(c)).collect();
+    let named = profile.direct_play.iter().flat_map(|d| &d.audio);
+    let limited = profile.audio.iter().map(|l| &l.codec);
+    let mut all: Vec<String> = named.chain(limited).map(|c| names::codec(c)).collect();
     all.sort_unstable();
     all.dedup();
     all.join(", ")

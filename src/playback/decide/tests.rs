@@ -653,3 +653,13 @@ fn reasons_and_failed_rules_agree_for_every_client() {
         }
     }
 }
+
+#[test]
+fn a_client_of_playlists_alone_decodes_the_codecs_that_it_gives_limits_for() {
+    let profile = r#"{"name": "tv", "direct_play": [], "video": [{"codec": "h264"}], "audio": [{"codec": "aac"}],
+        "subtitles": [], "protocols": ["hls"]}"#;
+    let profile = ClientProfile::from_json(profile).expect("a valid profile");
+    let film = file("mp4", &[video("h264", "High", |_| {}), audio(1, "aac", 2)]);
+    let decision = decide(&profile, &film, &Choice::default());
+    assert_eq!(decision.method, Method::DirectStream, "{:?}", decision.reasons);
+}

@@ -88,8 +88,9 @@ fn said(yes: bool) -> &'static str {
 }
 
 fn all_video(profile: &ClientProfile) -> String {
-    let mut all: Vec<String> =
-        profile.direct_play.iter().flat_map(|d| &d.video).map(|c| names::codec(c)).collect();
+    let named = profile.direct_play.iter().flat_map(|d| &d.video);
+    let limited = profile.video.iter().map(|l| &l.codec);
+    let mut all: Vec<String> = named.chain(limited).map(|c| names::codec(c)).collect();
     all.sort_unstable();
     all.dedup();
     all.join(", ")
