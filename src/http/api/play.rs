@@ -7,10 +7,10 @@ use spindle_playback::{ClientProfile, SubtitleChoice, builtin, builtin_names};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::delivery::problem::Problem;
 use crate::http::ServerState;
 use crate::http::extract::{Body, Path};
 use crate::http::guard::Viewer;
-use crate::delivery::problem::Problem;
 use crate::sessions::{Open, Opened};
 
 pub(super) fn router() -> OpenApiRouter<ServerState> {
@@ -58,9 +58,18 @@ impl Client {
                 let known = builtin_names().join(", ");
                 Problem::bad_input(format!("unknown client `{name}`; known are {known}"))
             }),
-            Self::Profile(value) => serde_json::from_value(value)
+            Self::Profile(value) => serde_json::from_value(bare(value))
                 .map_err(|e| Problem::bad_input(format!("the client profile is not valid: {e}"))),
         }
+    }
+}
+
+/// The profile itself: the page wraps it as `{"profile": {…}}`, programs give it as it is, and a
+/// profile has no field of that name.
+fn bare(mut value: serde_json::Value) -> serde_json::Value {
+    match value.as_object_mut() {
+        Some(fields) if fields.len() == 1 => fields.remove("profile").unwrap_or(value),
+        _ => value,
     }
 }
 
@@ -71,9 +80,7 @@ fn subtitle_choice(subtitle: Option<Subtitle>) -> Result<SubtitleChoice, Problem
         Some(Subtitle::Word(word)) => match word.as_str() {
             "off" | "none" => Ok(SubtitleChoice::Off),
             "default" => Ok(SubtitleChoice::Default),
-            _ => Err(Problem::bad_input(
-                "`subtitle` is the index of a stream, \"off\" or \"default\"",
-            )),
+            _ => Err(Problem::bad_input("`subtitle` is the index of a stream, \"off\" or \"default\"")),
         },
     }
 }
