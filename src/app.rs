@@ -101,14 +101,7 @@ impl Rooms {
             scanner::Config::default(),
             shutdown.clone(),
         );
-        Ok(Self {
-            clock,
-            shutdown,
-            library,
-            storage,
-            transcoder,
-            scanner,
-        })
+        Ok(Self { clock, shutdown, library, storage, transcoder, scanner })
     }
 
     /// Makes sure that the libraries of the settings are in the index; gives their ids.
@@ -192,9 +185,12 @@ impl App {
         };
         let attribution = rooms.storage.attribution();
         tracing::info!(%address, data_dir = %config.data_dir.display(), ?attribution, "started");
-        if let Err(why) = rooms.transcoder.available() {
-            tracing::warn!(%why, "files that need converting cannot be played");
-        }
+        let transcoder = rooms.transcoder.clone();
+        rooms.shutdown.spawn("worker-check", async move {
+            if let Err(why) = transcoder.ready().await {
+                tracing::warn!(%why, "files that need converting cannot be played");
+            }
+        });
         Ok(Self {
             rooms,
             sessions,
@@ -270,8 +266,12 @@ fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     let bound = socket.bind(address).and_then(|()| socket.listen(BACKLOG));
     bound.map_err(|error| {
         let why = match error.kind() {
-            std::io::ErrorKind::AddrInUse => "another program uses that port; stop it or choose another with --listen".to_owned(),
-            std::io::ErrorKind::PermissionDenied => "ports below 1024 need a privilege; choose another with --listen".to_owned(),
+            std::io::ErrorKind::AddrInUse => {
+                "another program uses that port; stop it or choose another with --listen".to_owned()
+            }
+            std::io::ErrorKind::PermissionDenied => {
+                "ports below 1024 need a privilege; choose another with --listen".to_owned()
+            }
             _ => error.to_string(),
         };
         anyhow::anyhow!("unable to listen on {address}: {why}")

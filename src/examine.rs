@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use spindle_base::clock::{SystemClock, instant};
 use spindle_base::shutdown::Shutdown;
+use spindle_media::guard::Limits;
 use spindle_media::info::MediaInfo;
 use spindle_media::keyframes::KeyframeIndex;
-use spindle_media::guard::Limits;
 use spindle_media::probe::probe;
 use spindle_storage::{HelperMode, Storage, StorageError};
 use spindle_transcode::{Config, Transcoder};
@@ -64,11 +64,7 @@ impl Examiner {
             run_ahead: 1,
         };
         let transcoder = Transcoder::start(config, Arc::new(SystemClock), shutdown.clone())?;
-        Ok(Self {
-            transcoder,
-            shutdown,
-            cache_dir,
-        })
+        Ok(Self { transcoder, shutdown, cache_dir })
     }
 
     /// Describes a file.
@@ -83,10 +79,7 @@ impl Examiner {
         let (reader, size, known_as) = (file.try_clone()?, meta.len(), name.clone());
         let parsed = tokio::task::spawn_blocking(move || {
             let until = instant() + PARSE_LIMIT;
-            let limits = Limits {
-                expired: Box::new(move || instant() > until),
-                ..Limits::default()
-            };
+            let limits = Limits { expired: Box::new(move || instant() > until), ..Limits::default() };
             probe(reader, size, &known_as, limits)
         })
         .await?;

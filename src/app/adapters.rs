@@ -26,10 +26,7 @@ impl DiskBackend {
     /// A backend over `storage`. Must be called within the runtime.
     #[must_use]
     pub fn new(storage: Storage) -> Self {
-        Self {
-            storage,
-            runtime: Handle::current(),
-        }
+        Self { storage, runtime: Handle::current() }
     }
 
     fn open_file(&self, path: &Path) -> io::Result<MediaFile> {
@@ -153,9 +150,7 @@ impl Prober for WorkerProber {
         let what = match what {
             Picture::Cover => spindle_transcode::Picture::Cover,
             #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
-            Picture::Frame { at_s } => spindle_transcode::Picture::Frame {
-                at_us: (at_s * 1e6) as i64,
-            },
+            Picture::Frame { at_s } => spindle_transcode::Picture::Frame { at_us: (at_s * 1e6) as i64 },
         };
         Box::pin(async move {
             let picture = self.0.picture(file, what, max_width).await;

@@ -1,7 +1,7 @@
 //! Passwords, kept as argon2id (RFC 9106) in PHC string form.
 
-use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _, phc::PasswordHash};
 use argon2::Argon2;
+use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _, phc::PasswordHash};
 
 /// Shortest password that is taken. Length is what protects (NIST SP 800-63B section 3.1.1.2).
 pub const MIN_CHARS: usize = 8;
@@ -34,9 +34,7 @@ pub fn hash(password: &str) -> Result<String, PasswordError> {
     if password.len() > MAX_BYTES {
         return Err(PasswordError::TooLong);
     }
-    let hash = Argon2::default()
-        .hash_password(password.as_bytes())
-        .map_err(|_| PasswordError::Hash)?;
+    let hash = Argon2::default().hash_password(password.as_bytes()).map_err(|_| PasswordError::Hash)?;
     Ok(hash.to_string())
 }
 
@@ -44,16 +42,15 @@ pub fn hash(password: &str) -> Result<String, PasswordError> {
 /// against a made-up one, so that time does not tell whether the account exists.
 #[must_use]
 pub fn verify(password: &str, stored: Option<&str>) -> bool {
-    const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$c3BpbmRsZS1ub2JvZHk$1Tjz8IkGBmnU9WhFQ8Gp2HoG0ANkNzOZtWmMyKJ3qHo";
+    const NOBODY: &str =
+        "$argon2id$v=19$m=19456,t=2,p=1$c3BpbmRsZS1ub2JvZHk$1Tjz8IkGBmnU9WhFQ8Gp2HoG0ANkNzOZtWmMyKJ3qHo";
     if password.len() > MAX_BYTES {
         return false;
     }
     let Ok(parsed) = PasswordHash::new(stored.unwrap_or(NOBODY)) else {
         return false;
     };
-    let matches = Argon2::default()
-        .verify_password(password.as_bytes(), &parsed)
-        .is_ok();
+    let matches = Argon2::default().verify_password(password.as_bytes(), &parsed).is_ok();
     matches && stored.is_some()
 }
 
@@ -74,7 +71,8 @@ mod tests {
     #[test]
     fn nobodys_hash_is_well_formed_so_that_a_missing_account_costs_the_same() {
         // verify() would answer at once if it were not.
-        let nobody = "$argon2id$v=19$m=19456,t=2,p=1$c3BpbmRsZS1ub2JvZHk$1Tjz8IkGBmnU9WhFQ8Gp2HoG0ANkNzOZtWmMyKJ3qHo";
+        let nobody =
+            "$argon2id$v=19$m=19456,t=2,p=1$c3BpbmRsZS1ub2JvZHk$1Tjz8IkGBmnU9WhFQ8Gp2HoG0ANkNzOZtWmMyKJ3qHo";
         assert!(PasswordHash::new(nobody).is_ok());
     }
 

@@ -64,9 +64,12 @@ fn profile(client: &str) -> Result<ClientProfile, Failure> {
     let is_file = path.extension().is_some_and(|e| e == "json") || client.contains('/');
     if !is_file {
         let known = builtin_names().join(", ");
-        return Err(Failure::Usage(format!("unknown client `{client}`; known are {known}, or name a profile file")));
+        return Err(Failure::Usage(format!(
+            "unknown client `{client}`; known are {known}, or name a profile file"
+        )));
     }
     let text = std::fs::read_to_string(path)
         .map_err(|e| Failure::Failed(format!("unable to read the profile `{client}`: {e}")))?;
-    serde_json::from_str(&text).map_err(|e| Failure::Failed(format!("the profile `{client}` is not valid: {e}")))
+    serde_json::from_str(&text)
+        .map_err(|e| Failure::Failed(format!("the profile `{client}` is not valid: {e}")))
 }

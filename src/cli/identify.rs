@@ -9,8 +9,19 @@ use super::{Failure, Outcome};
 
 /// Kinds that a table of names uses, and those of libraries.
 const KINDS: [&str; 13] = [
-    "movie", "episode", "season_folder", "series_folder", "episode_folder", "video", "subtitle",
-    "track", "disc_folder", "audiobook", "movies", "tv", "music",
+    "movie",
+    "episode",
+    "season_folder",
+    "series_folder",
+    "episode_folder",
+    "video",
+    "subtitle",
+    "track",
+    "disc_folder",
+    "audiobook",
+    "movies",
+    "tv",
+    "music",
 ];
 
 #[derive(Debug, Args)]

@@ -166,7 +166,9 @@ mod tests {
 
     #[test]
     fn byte_counts_read_well() {
-        for (bytes, text) in [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (150 << 20, "150 MiB"), (5 << 40, "5.0 TiB")] {
+        for (bytes, text) in
+            [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (150 << 20, "150 MiB"), (5 << 40, "5.0 TiB")]
+        {
             assert_eq!(human_bytes(bytes), text);
         }
     }

@@ -56,7 +56,10 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
         }
         examiner.close().await;
         if failed > 0 {
-            return Err(Failure::Failed(format!("{failed} of {} files could not be read", arguments.files.len())));
+            return Err(Failure::Failed(format!(
+                "{failed} of {} files could not be read",
+                arguments.files.len()
+            )));
         }
         Ok(())
     })

@@ -26,10 +26,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     // `--library NAME` is the contract's; `--library KIND=PATH` adds one as `serve` does.
     let (added, named): (Vec<String>, Vec<String>) =
         arguments.common.libraries.iter().cloned().partition(|l| l.contains('='));
-    let common = Common {
-        data_dir: arguments.common.data_dir.clone(),
-        libraries: added,
-    };
+    let common = Common { data_dir: arguments.common.data_dir.clone(), libraries: added };
     let names: Vec<String> = named.into_iter().chain(arguments.name.clone()).collect();
     let config = common.layers(None)?.build().map_err(|e| Failure::Usage(e.to_string()))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -47,7 +44,13 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     }
     print(&format!(
         "{} files: {} added, {} updated, {} removed, {} unchanged, {} unreadable, {:.1} s\n",
-        report.files, report.added, report.updated, report.removed, report.unchanged, report.failed, report.seconds
+        report.files,
+        report.added,
+        report.updated,
+        report.removed,
+        report.unchanged,
+        report.failed,
+        report.seconds
     ));
     for warning in &report.warnings {
         print(&format!("note: {warning}\n"));

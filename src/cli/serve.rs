@@ -80,10 +80,8 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
         }
     }
     log(&config);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .thread_name("spindle-io")
-        .build()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("spindle-io").build()?;
     runtime.block_on(async {
         let app = App::build(config).await?;
         let address = app.address();
@@ -112,9 +110,7 @@ fn settings(arguments: &Arguments) -> Result<Config, Failure> {
     let flags = [("listen", &arguments.listen), ("storage.helper", &arguments.storage_helper)];
     for (key, value) in flags {
         if let Some(value) = value {
-            layers
-                .set(key, value, Origin::Flag)
-                .map_err(|e| Failure::Usage(e.to_string()))?;
+            layers.set(key, value, Origin::Flag).map_err(|e| Failure::Usage(e.to_string()))?;
         }
     }
     layers.build().map_err(|e| Failure::Usage(e.to_string()))
@@ -122,10 +118,8 @@ fn settings(arguments: &Arguments) -> Result<Config, Failure> {
 
 fn log(config: &Config) {
     let level = LevelFilter::from_level(config.log_level);
-    let builder = tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(std::io::stderr)
-        .with_target(false);
+    let builder =
+        tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false);
     // A second subscriber in one process is a test's business; the first one stays.
     let _already = if config.log_json {
         tracing::subscriber::set_global_default(builder.json().finish())

@@ -85,17 +85,37 @@ struct Key {
 
 const KEYS: &[Key] = &[
     Key { name: "listen", default: "0.0.0.0:8096", about: "address and port; port 0 takes a free one" },
-    Key { name: "data_dir", default: "", about: "database, pictures, cache; default: $XDG_DATA_HOME/spindle or ~/.local/share/spindle" },
+    Key {
+        name: "data_dir",
+        default: "",
+        about: "database, pictures, cache; default: $XDG_DATA_HOME/spindle or ~/.local/share/spindle",
+    },
     Key { name: "log.level", default: "info", about: "error, warn, info, debug or trace" },
     Key { name: "log.format", default: "text", about: "text or json" },
-    Key { name: "storage.helper", default: "auto", about: "block trace: auto, off, or the socket of a running storage-helper" },
+    Key {
+        name: "storage.helper",
+        default: "auto",
+        about: "block trace: auto, off, or the socket of a running storage-helper",
+    },
     Key { name: "storage.read_chunk_bytes", default: "2097152", about: "bytes of one read from a disk" },
-    Key { name: "transcode.worker", default: "", about: "the worker program; default: spindle-transcode beside this program" },
+    Key {
+        name: "transcode.worker",
+        default: "",
+        about: "the worker program; default: spindle-transcode beside this program",
+    },
     Key { name: "transcode.cache_bytes", default: "2147483648", about: "most bytes of segments kept" },
     Key { name: "transcode.max_workers", default: "4", about: "most workers at once" },
     Key { name: "transcode.run_ahead", default: "4", about: "segments a worker may be ahead of its viewers" },
-    Key { name: "sessions.idle_s", default: "90", about: "seconds without a request or report after which a session ends" },
-    Key { name: "scan.on_start", default: "true", about: "look for changed files when the server starts: true or false" },
+    Key {
+        name: "sessions.idle_s",
+        default: "90",
+        about: "seconds without a request or report after which a session ends",
+    },
+    Key {
+        name: "scan.on_start",
+        default: "true",
+        about: "look for changed files when the server starts: true or false",
+    },
 ];
 
 /// A library named by flag, variable or file.
@@ -155,15 +175,11 @@ impl Layers {
     /// # Errors
     /// Unreadable, not TOML, unknown keys.
     pub fn file(&mut self, path: &Path) -> Result<(), ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| ConfigError::Syntax {
             path: path.to_owned(),
-            source,
-        })?;
-        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-            ConfigError::Syntax {
-                path: path.to_owned(),
-                message: error.message().replace('\n', " "),
-            }
+            message: error.message().replace('\n', " "),
         })?;
         let origin = Origin::File(path.to_owned());
         self.table("", &table, &origin)
@@ -196,10 +212,7 @@ impl Layers {
     ///
     /// # Errors
     /// Unknown variables.
-    pub fn environment(
-        &mut self,
-        vars: impl Iterator<Item = (String, String)>,
-    ) -> Result<(), ConfigError> {
+    pub fn environment(&mut self, vars: impl Iterator<Item = (String, String)>) -> Result<(), ConfigError> {
         for (name, value) in vars {
             let Some(rest) = name.strip_prefix("SPINDLE_") else {
                 continue;
@@ -216,10 +229,7 @@ impl Layers {
                     let key = KEYS
                         .iter()
                         .find(|k| k.name.replace('.', "_").eq_ignore_ascii_case(rest))
-                        .ok_or_else(|| ConfigError::Unknown {
-                            key: name.clone(),
-                            origin: origin.clone(),
-                        })?;
+                        .ok_or_else(|| ConfigError::Unknown { key: name.clone(), origin: origin.clone() })?;
                     self.set(key.name, &value, origin)?;
                 }
             }
@@ -249,10 +259,7 @@ impl Layers {
     /// No such key.
     pub fn set(&mut self, key: &str, value: &str, origin: Origin) -> Result<(), ConfigError> {
         if !KEYS.iter().any(|k| k.name == key) {
-            return Err(ConfigError::Unknown {
-                key: key.to_owned(),
-                origin,
-            });
+            return Err(ConfigError::Unknown { key: key.to_owned(), origin });
         }
         self.values.insert(key.to_owned(), (value.to_owned(), origin));
         Ok(())
@@ -293,12 +300,27 @@ impl Layers {
             log_level: self.parsed("log.level", "error, warn, info, debug or trace")?,
             log_json: format == "json",
             helper,
-            read_chunk_bytes: self.within("storage.read_chunk_bytes", 64 << 10, 64 << 20, "a number of bytes from 65536 to 67108864")?,
+            read_chunk_bytes: self.within(
+                "storage.read_chunk_bytes",
+                64 << 10,
+                64 << 20,
+                "a number of bytes from 65536 to 67108864",
+            )?,
             worker,
-            cache_bytes: self.within("transcode.cache_bytes", 64 << 20, u64::MAX, "a number of bytes, at least 67108864")?,
+            cache_bytes: self.within(
+                "transcode.cache_bytes",
+                64 << 20,
+                u64::MAX,
+                "a number of bytes, at least 67108864",
+            )?,
             max_workers: self.within("transcode.max_workers", 1, 64, "a number from 1 to 64")?,
             run_ahead: self.within("transcode.run_ahead", 1, 64, "a number from 1 to 64")?,
-            session_idle_s: self.within("sessions.idle_s", 5, 86_400, "a number of seconds from 5 to 86400")?,
+            session_idle_s: self.within(
+                "sessions.idle_s",
+                5,
+                86_400,
+                "a number of seconds from 5 to 86400",
+            )?,
             scan_on_start: self.parsed("scan.on_start", "true or false")?,
             libraries: self.libraries.iter().map(|(l, _)| l.clone()).collect(),
             origins: self.origins(),
@@ -311,17 +333,8 @@ impl Layers {
     }
 
     fn wrong(&self, key: &str, wanted: &'static str) -> ConfigError {
-        let (value, origin) = self
-            .values
-            .get(key)
-            .cloned()
-            .unwrap_or((String::new(), Origin::Default));
-        ConfigError::Value {
-            key: key.to_owned(),
-            origin,
-            value,
-            wanted,
-        }
+        let (value, origin) = self.values.get(key).cloned().unwrap_or((String::new(), Origin::Default));
+        ConfigError::Value { key: key.to_owned(), origin, value, wanted }
     }
 
     fn parsed<T: std::str::FromStr>(&self, key: &str, wanted: &'static str) -> Result<T, ConfigError> {
@@ -387,22 +400,13 @@ fn library_setting(kind: &str, path: &str, name: Option<String>) -> Option<Libra
     }
     let path = PathBuf::from(path);
     let name = name.unwrap_or_else(|| {
-        path.file_name()
-            .map_or_else(|| kind.to_owned(), |n| n.to_string_lossy().into_owned())
+        path.file_name().map_or_else(|| kind.to_owned(), |n| n.to_string_lossy().into_owned())
     });
-    Some(LibrarySetting {
-        kind: kind.to_owned(),
-        path,
-        name,
-    })
+    Some(LibrarySetting { kind: kind.to_owned(), path, name })
 }
 
 fn default_data_dir() -> Option<PathBuf> {
-    let absolute = |name: &str| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|p| p.is_absolute())
-    };
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
     absolute("XDG_DATA_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
         .map(|base| base.join("spindle"))
@@ -480,7 +484,8 @@ mod tests {
 
     #[test]
     fn libraries_come_from_every_layer() {
-        let mut layers = layers("data_dir = \"/d\"\n[[library]]\nkind = \"tv\"\npath = \"/a\"\nname = \"Shows\"\n");
+        let mut layers =
+            layers("data_dir = \"/d\"\n[[library]]\nkind = \"tv\"\npath = \"/a\"\nname = \"Shows\"\n");
         layers.library("movies=/b/Films", Origin::Flag).expect("valid");
         assert!(layers.library("films=/b", Origin::Flag).is_err());
         assert!(layers.library("/b", Origin::Flag).is_err());

@@ -227,12 +227,7 @@ struct Head {
 
 impl Head {
     fn into_request(self, peer: SocketAddr) -> MediaRequest {
-        MediaRequest {
-            method: self.request_method,
-            uri: self.uri,
-            headers: self.headers,
-            peer,
-        }
+        MediaRequest { method: self.request_method, uri: self.uri, headers: self.headers, peer }
     }
 }
 
@@ -266,10 +261,7 @@ fn head_of(request: &httparse::Request<'_, '_>) -> Option<Head> {
         headers.append(name, value);
     }
     let has_body = headers.contains_key(header::TRANSFER_ENCODING)
-        || headers
-            .get_all(header::CONTENT_LENGTH)
-            .iter()
-            .any(|v| v.as_bytes() != b"0");
+        || headers.get_all(header::CONTENT_LENGTH).iter().any(|v| v.as_bytes() != b"0");
     let special = headers.contains_key(header::UPGRADE) || headers.contains_key(header::EXPECT);
     // RFC 9112 section 3.2: a 1.1 request without exactly one Host is a 400, which hyper gives.
     let hosts = headers.get_all(header::HOST).iter().count();
@@ -277,13 +269,7 @@ fn head_of(request: &httparse::Request<'_, '_>) -> Option<Head> {
         return None;
     }
     let keep_alive = keeps_alive(&headers, version);
-    Some(Head {
-        request_method: method,
-        uri,
-        headers,
-        version,
-        keep_alive,
-    })
+    Some(Head { request_method: method, uri, headers, version, keep_alive })
 }
 
 /// RFC 9112 section 9.3.
@@ -296,19 +282,10 @@ fn keeps_alive(headers: &HeaderMap, version: Version) -> bool {
             .flat_map(|v| v.split(','))
             .any(|word| word.trim().eq_ignore_ascii_case(option))
     };
-    if has("close") {
-        false
-    } else {
-        version == Version::HTTP_11 || has("keep-alive")
-    }
+    if has("close") { false } else { version == Version::HTTP_11 || has("keep-alive") }
 }
 
-async fn http2(
-    socket: TcpStream,
-    buffer: Vec<u8>,
-    peer: SocketAddr,
-    services: &Services,
-) -> io::Result<()> {
+async fn http2(socket: TcpStream, buffer: Vec<u8>, peer: SocketAddr, services: &Services) -> io::Result<()> {
     let io = TokioIo::new(Sniffed::new(socket, buffer, Arc::new(Turn::default())));
     let router = services.router.clone();
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
@@ -382,8 +359,7 @@ async fn http1(
     let parts = connection.into_parts();
     let sniffed = parts.io.into_inner();
     // Bytes that hyper has read and not used belong before the sniffed head: order is lost.
-    Ok((sniffed.media_next && parts.read_buf.is_empty())
-        .then_some((sniffed.socket, sniffed.buffer)))
+    Ok((sniffed.media_next && parts.read_buf.is_empty()).then_some((sniffed.socket, sniffed.buffer)))
 }
 
 /// Where a connection stands between its requests. Bits, all clear = between two requests.
@@ -397,8 +373,7 @@ const HEAD_BEGUN: u8 = 8;
 
 impl Turn {
     fn begin(&self) {
-        self.0
-            .store(REQUEST_BODY | RESPONSE_BODY | UNFLUSHED, Ordering::Release);
+        self.0.store(REQUEST_BODY | RESPONSE_BODY | UNFLUSHED, Ordering::Release);
     }
 
     fn clear(&self, bits: u8) {
@@ -436,11 +411,7 @@ struct Tracked<B> {
 
 impl<B: HttpBody> Tracked<B> {
     fn new(body: B, side: Side, turn: &Arc<Turn>) -> Self {
-        let tracked = Self {
-            body,
-            side,
-            turn: Arc::clone(turn),
-        };
+        let tracked = Self { body, side, turn: Arc::clone(turn) };
         if tracked.body.is_end_stream() {
             tracked.ended();
         }
@@ -506,12 +477,7 @@ impl Sniffed {
         if !buffer.is_empty() {
             turn.set(HEAD_BEGUN);
         }
-        Self {
-            socket,
-            buffer,
-            turn,
-            media_next: false,
-        }
+        Self { socket, buffer, turn, media_next: false }
     }
 }
 
@@ -556,11 +522,7 @@ impl AsyncRead for Sniffed {
 }
 
 impl AsyncWrite for Sniffed {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.socket).poll_write(cx, bytes)
     }
 

@@ -1,8 +1,8 @@
 //! Conditional and range requests on one entity, RFC 9110 sections 13 and 14. Pure: facts and
 //! headers in, a closed outcome out.
 
-use http::header::{self, HeaderMap};
 use http::Method;
+use http::header::{self, HeaderMap};
 use spindle_base::clock::parse_http_date;
 use spindle_base::units::ByteRange;
 
@@ -55,11 +55,7 @@ pub fn decide(method: &Method, headers: &HeaderMap, entity: &Entity) -> Outcome 
     if headers.contains_key(header::IF_NONE_MATCH) {
         let weak = |tag: &str| tag.strip_prefix("W/").unwrap_or(tag) == entity.etag;
         if any_tag(headers, &header::IF_NONE_MATCH, weak) {
-            return if safe {
-                Outcome::NotModified
-            } else {
-                Outcome::PreconditionFailed
-            };
+            return if safe { Outcome::NotModified } else { Outcome::PreconditionFailed };
         }
     }
     // 4. else, for GET and HEAD, If-Modified-Since: false is 304.
@@ -77,9 +73,7 @@ pub fn decide(method: &Method, headers: &HeaderMap, entity: &Entity) -> Outcome 
         return Outcome::Full;
     };
     if let Some(condition) = headers.get(header::IF_RANGE) {
-        let holds = condition
-            .to_str()
-            .is_ok_and(|text| if_range_holds(text.trim(), entity));
+        let holds = condition.to_str().is_ok_and(|text| if_range_holds(text.trim(), entity));
         if !holds {
             return Outcome::Full;
         }
@@ -123,11 +117,7 @@ fn single<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option<&'a s
 }
 
 /// Whether `*` or any tag of a list (over all lines of the header) satisfies `matches`.
-fn any_tag(
-    headers: &HeaderMap,
-    name: &header::HeaderName,
-    matches: impl Fn(&str) -> bool,
-) -> bool {
+fn any_tag(headers: &HeaderMap, name: &header::HeaderName, matches: impl Fn(&str) -> bool) -> bool {
     headers
         .get_all(name)
         .iter()
@@ -157,11 +147,7 @@ mod tests {
     const MODIFIED: i64 = 784_111_777_500_000; // Sun, 06 Nov 1994 08:49:37.5 GMT
 
     fn entity() -> Entity {
-        Entity {
-            size_bytes: 1000,
-            etag: "\"abc\"".to_owned(),
-            modified_us: MODIFIED,
-        }
+        Entity { size_bytes: 1000, etag: "\"abc\"".to_owned(), modified_us: MODIFIED }
     }
 
     fn ask(method: &Method, pairs: &[(&'static str, &str)]) -> Outcome {
@@ -216,11 +202,7 @@ mod tests {
         for tag in ["\"abc\"", "W/\"abc\"", "*", "\"a,b\", \"abc\""] {
             assert_eq!(ask(&Method::GET, &[("if-none-match", tag)]), Outcome::NotModified, "{tag}");
             assert_eq!(ask(&Method::HEAD, &[("if-none-match", tag)]), Outcome::NotModified, "{tag}");
-            assert_eq!(
-                ask(&Method::PUT, &[("if-none-match", tag)]),
-                Outcome::PreconditionFailed,
-                "{tag}"
-            );
+            assert_eq!(ask(&Method::PUT, &[("if-none-match", tag)]), Outcome::PreconditionFailed, "{tag}");
         }
     }
 
@@ -258,10 +240,7 @@ mod tests {
 
     #[test]
     fn two_range_headers_are_ignored() {
-        assert_eq!(
-            ask(&Method::GET, &[("range", "bytes=0-9"), ("range", "bytes=0-1")]),
-            Outcome::Full
-        );
+        assert_eq!(ask(&Method::GET, &[("range", "bytes=0-9"), ("range", "bytes=0-1")]), Outcome::Full);
     }
 
     #[test]
@@ -289,9 +268,6 @@ mod tests {
 
     #[test]
     fn an_unsatisfiable_range_of_another_representation_sends_everything() {
-        assert_eq!(
-            ask(&Method::GET, &[("range", "bytes=5000-"), ("if-range", "\"x\"")]),
-            Outcome::Full
-        );
+        assert_eq!(ask(&Method::GET, &[("range", "bytes=5000-"), ("if-range", "\"x\"")]), Outcome::Full);
     }
 }

@@ -134,10 +134,9 @@ fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 
 async fn write_all(socket: &TcpStream, mut bytes: &[u8], flags: SendFlags) -> Result<(), LaneError> {
     while !bytes.is_empty() {
-        let sent = on_writable(socket, || {
-            rustix::net::send(socket.as_fd(), bytes, flags | SendFlags::NOSIGNAL)
-        })
-        .await?;
+        let sent =
+            on_writable(socket, || rustix::net::send(socket.as_fd(), bytes, flags | SendFlags::NOSIGNAL))
+                .await?;
         bytes = bytes.get(sent..).unwrap_or_default();
     }
     Ok(())
@@ -177,11 +176,7 @@ async fn peer_gone(socket: &TcpStream) -> io::Error {
 type BringIn = Pin<Box<dyn Future<Output = Result<u64, StorageError>> + Send>>;
 
 /// Sends a range of a media file: resident pieces at once, the rest after the disk brought it.
-async fn send_file(
-    socket: &TcpStream,
-    file: &MediaFile,
-    range: ByteRange,
-) -> Result<(), LaneError> {
+async fn send_file(socket: &TcpStream, file: &MediaFile, range: ByteRange) -> Result<(), LaneError> {
     let (mut at, end) = (range.start(), range.end());
     let mut since_yield = 0_u64;
     while at < end {
@@ -208,8 +203,7 @@ async fn send_file(
         if ahead > 0 && file.resident(next, 1) == 0 {
             // Two windows in hand: the disk works on the next while the socket takes this one.
             let reader = file.clone();
-            let mut bring: BringIn =
-                Box::pin(async move { reader.bring_in(next, ahead).await });
+            let mut bring: BringIn = Box::pin(async move { reader.bring_in(next, ahead).await });
             let mut sending = Box::pin(send_resident(socket, fd, piece, served));
             let mut brought = false;
             loop {

@@ -83,12 +83,7 @@ impl Reply {
     pub fn memory(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-        Self {
-            status,
-            headers,
-            parts: vec![Part::Memory(body.into())],
-            held: None,
-        }
+        Self { status, headers, parts: vec![Part::Memory(body.into())], held: None }
     }
 
     /// Length of the body in bytes.
@@ -111,10 +106,7 @@ impl Reply {
     #[must_use]
     pub fn with_cors(mut self) -> Self {
         let headers = &mut self.headers;
-        headers.insert(
-            header::ACCESS_CONTROL_ALLOW_ORIGIN,
-            HeaderValue::from_static("*"),
-        );
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
         headers.insert(
             header::ACCESS_CONTROL_EXPOSE_HEADERS,
             HeaderValue::from_static("Content-Length, Content-Range, Accept-Ranges, ETag, Date"),
@@ -173,12 +165,7 @@ pub fn serve(
             (StatusCode::RANGE_NOT_SATISFIABLE, Vec::new())
         }
     };
-    Reply {
-        status,
-        headers: out,
-        parts,
-        held: None,
-    }
+    Reply { status, headers: out, parts, held: None }
 }
 
 fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
@@ -245,9 +232,7 @@ pub fn stream(parts: Vec<Part>) -> impl Stream<Item = std::io::Result<Bytes>> + 
 }
 
 async fn read_some(source: &Source, range: ByteRange) -> std::io::Result<Bytes> {
-    let max = usize::try_from(range.len_bytes())
-        .unwrap_or(usize::MAX)
-        .min(ORDINARY_CHUNK_BYTES);
+    let max = usize::try_from(range.len_bytes()).unwrap_or(usize::MAX).min(ORDINARY_CHUNK_BYTES);
     let bytes = match source {
         Source::File(file) => {
             let read = file.read_at(range.start(), max).await;

@@ -7,8 +7,8 @@ pub mod subtitle;
 
 use http::{HeaderMap, Method, StatusCode};
 
-use crate::delivery::reply::Reply;
 use crate::delivery::problem::Problem;
+use crate::delivery::reply::Reply;
 use crate::sessions::{Delivery, Session};
 
 /// What may be asked for below `/hls/`.
@@ -42,7 +42,12 @@ fn wanted(name: &str) -> Option<Wanted> {
 }
 
 /// Answers a request below `/media/{signed}/hls/`.
-pub async fn get(session: &Session, name: &str, method: &Method, headers: &HeaderMap) -> Result<Reply, Problem> {
+pub async fn get(
+    session: &Session,
+    name: &str,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<Reply, Problem> {
     let Delivery::Hls { rendition, boundaries } = &session.delivery else {
         return Err(Problem::not_found("this session plays a file, not segments"));
     };
@@ -57,7 +62,9 @@ pub async fn get(session: &Session, name: &str, method: &Method, headers: &Heade
         Wanted::Media => Ok(playlist::media(boundaries)),
         Wanted::Subtitles(stream) => playlist::subtitles(session, stream),
         Wanted::Init => segment::init(session, rendition, method, headers).await,
-        Wanted::Segment(n) if n + 1 < boundaries.len() => segment::get(session, rendition, n, method, headers).await,
+        Wanted::Segment(n) if n + 1 < boundaries.len() => {
+            segment::get(session, rendition, n, method, headers).await
+        }
         Wanted::Segment(n) => Err(Problem::not_found(format!(
             "there is no segment {n}; the last is {}",
             boundaries.len().saturating_sub(2)
@@ -81,7 +88,19 @@ mod tests {
         assert_eq!(wanted("0.m4s"), Some(Wanted::Segment(0)));
         assert_eq!(wanted("1199.m4s"), Some(Wanted::Segment(1199)));
         assert_eq!(wanted("subtitles-3.m3u8"), Some(Wanted::Subtitles(3)));
-        for name in ["", "0.ts", "0.mp4", "-1.m4s", "+1.m4s", "x.m4s", "99999999.m4s", "../x", "init.webm", "1.m4s/", "subtitles-.m3u8"] {
+        for name in [
+            "",
+            "0.ts",
+            "0.mp4",
+            "-1.m4s",
+            "+1.m4s",
+            "x.m4s",
+            "99999999.m4s",
+            "../x",
+            "init.webm",
+            "1.m4s/",
+            "subtitles-.m3u8",
+        ] {
             assert_eq!(wanted(name), None, "{name}");
         }
     }

@@ -22,9 +22,7 @@ pub(super) fn master(session: &Session) -> Reply {
     let copied = decision.video.as_ref().is_some_and(|v| v.action == Action::Copy);
     // An encoder may make the picture smaller than the limits say: only a copy is known before.
     let resolution = video.filter(|_| copied).map(|(_, v)| (v.width, v.height));
-    let range = video
-        .filter(|_| copied)
-        .map_or(Some(VideoRange::Sdr), |(_, v)| VideoRange::of(v.hdr));
+    let range = video.filter(|_| copied).map_or(Some(VideoRange::Sdr), |(_, v)| VideoRange::of(v.hdr));
     let variant = Variant {
         uri: "media.m3u8",
         bandwidth_bps: session.bitrate_bps.unwrap_or(8_000_000),
@@ -57,11 +55,7 @@ pub(super) fn master(session: &Session) -> Reply {
 
 /// The whole title's segments. Its times are those at which the segments really begin.
 pub(super) fn media(boundaries: &[i64]) -> Reply {
-    let playlist = MediaPlaylist {
-        boundaries_us: boundaries,
-        init_uri: Some("init.mp4"),
-        independent: true,
-    };
+    let playlist = MediaPlaylist { boundaries_us: boundaries, init_uri: Some("init.mp4"), independent: true };
     playlist_reply(playlist.write(|n| format!("{n}.m4s")))
 }
 

@@ -7,12 +7,17 @@ use http::{HeaderMap, Method, header};
 use spindle_transcode::{Rendition, Segment, TranscodeError};
 
 use crate::delivery::entity::Entity;
-use crate::delivery::reply::{Reply, Source, serve};
 use crate::delivery::problem::Problem;
+use crate::delivery::reply::{Reply, Source, serve};
 use crate::sessions::Session;
 
 /// The init segment.
-pub(super) async fn init(session: &Session, rendition: &Rendition, method: &Method, headers: &HeaderMap) -> Result<Reply, Problem> {
+pub(super) async fn init(
+    session: &Session,
+    rendition: &Rendition,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<Reply, Problem> {
     respond(session, rendition.init().await, "init", method, headers)
 }
 
@@ -41,10 +46,7 @@ fn respond(
         etag: format!("\"{name}-{:x}\"", segment.len_bytes),
         modified_us: 0,
     };
-    let source = Source::Segment {
-        segment: Arc::new(segment),
-        made_from: session.file.clone(),
-    };
+    let source = Source::Segment { segment: Arc::new(segment), made_from: session.file.clone() };
     let boundary = spindle_base::id::new_id();
     let mut reply = serve(method, headers, &entity, "video/mp4", &source, &boundary);
     reply.headers.remove(header::LAST_MODIFIED);

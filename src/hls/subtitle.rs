@@ -10,8 +10,8 @@ use spindle_media::subtitle::{Format, to_webvtt};
 use spindle_storage::{MediaFile, Storage, StreamId};
 use spindle_transcode::Transcoder;
 
-use crate::delivery::reply::Reply;
 use crate::delivery::problem::Problem;
+use crate::delivery::reply::Reply;
 use crate::sessions::{Session, SubtitleSource};
 
 /// Largest subtitle file that is read: the longest real ones, karaoke included, have a few MiB.
@@ -77,9 +77,7 @@ pub async fn get(
     } else {
         Reply::memory(StatusCode::OK, "text/vtt; charset=utf-8", text)
     };
-    Ok(reply
-        .with(header::ETAG, &etag)
-        .with(header::CACHE_CONTROL, "private, max-age=86400"))
+    Ok(reply.with(header::ETAG, &etag).with(header::CACHE_CONTROL, "private, max-age=86400"))
 }
 
 async fn text(session: &Session, source: &SubtitleSource, tools: &Tools<'_>) -> Result<Bytes, Problem> {
@@ -89,7 +87,9 @@ async fn text(session: &Session, source: &SubtitleSource, tools: &Tools<'_>) -> 
             return Ok(known);
         }
         let fd = session.file.worker_fd();
-        let fd = fd.map_err(|e| Problem::new(ErrorKind::Unavailable, format!("unable to open the film again: {e}")))?;
+        let fd = fd.map_err(|e| {
+            Problem::new(ErrorKind::Unavailable, format!("unable to open the film again: {e}"))
+        })?;
         let text = tools.transcoder.subtitle_vtt(fd, source.stream).await?;
         tools.cache.put(key, text.clone());
         return Ok(text);

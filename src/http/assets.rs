@@ -27,19 +27,12 @@ pub(super) async fn get(uri: Uri, headers: HeaderMap) -> Response {
         .get(header::IF_NONE_MATCH)
         .and_then(|v| v.to_str().ok())
         .is_some_and(|tags| tags.contains(&etag));
-    let mut response = if known {
-        StatusCode::NOT_MODIFIED.into_response()
-    } else {
-        file.data.into_owned().into_response()
-    };
+    let mut response =
+        if known { StatusCode::NOT_MODIFIED.into_response() } else { file.data.into_owned().into_response() };
     let out = response.headers_mut();
     out.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type(name)));
     // The names of assets carry a hash of their content; the page itself does not.
-    let cache = if name.starts_with("assets/") {
-        "public, max-age=31536000, immutable"
-    } else {
-        "no-cache"
-    };
+    let cache = if name.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
     out.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
     if let Ok(etag) = HeaderValue::from_str(&etag) {
         out.insert(header::ETAG, etag);

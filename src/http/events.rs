@@ -61,17 +61,14 @@ fn of_library(event: &library::Event) -> Event {
     match event {
         E::Library { revision } => named("library", &json!({ "revision": revision })),
         E::ScanStarted { library } => named("scan", &json!({ "library": library, "phase": "started" })),
-        E::ScanProgress { library, phase, done, total } => named(
-            "scan",
-            &json!({ "library": library, "phase": phase, "done": done, "total": total }),
-        ),
-        E::ScanFinished { library, report } => named(
-            "scan",
-            &json!({ "library": library, "phase": "finished", "report": report }),
-        ),
-        E::ScanFailed { library, reason } => named(
-            "scan",
-            &json!({ "library": library, "phase": "failed", "reason": reason }),
-        ),
+        E::ScanProgress { library, phase, done, total } => {
+            named("scan", &json!({ "library": library, "phase": phase, "done": done, "total": total }))
+        }
+        E::ScanFinished { library, report } => {
+            named("scan", &json!({ "library": library, "phase": "finished", "report": report }))
+        }
+        E::ScanFailed { library, reason } => {
+            named("scan", &json!({ "library": library, "phase": "failed", "reason": reason }))
+        }
     }
 }

@@ -9,8 +9,8 @@ use spindle_base::error::ErrorKind;
 use spindle_library::{Role, User};
 
 use super::ServerState;
-use crate::delivery::problem::Problem;
 use crate::auth::token;
+use crate::delivery::problem::Problem;
 
 /// Name of the session cookie.
 pub(crate) const COOKIE: &str = "spindle_session";
@@ -63,9 +63,7 @@ impl FromRequestParts<ServerState> for Owner {
 fn shown_token(headers: &HeaderMap) -> Option<(String, bool)> {
     if let Some(value) = headers.get(header::AUTHORIZATION) {
         let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
-        return scheme
-            .eq_ignore_ascii_case("bearer")
-            .then(|| (token.trim().to_owned(), false));
+        return scheme.eq_ignore_ascii_case("bearer").then(|| (token.trim().to_owned(), false));
     }
     headers
         .get_all(header::COOKIE)
@@ -84,9 +82,7 @@ fn is_own_page(method: &Method, headers: &HeaderMap) -> bool {
     if method.is_safe() {
         return true;
     }
-    let same_origin = headers
-        .get("sec-fetch-site")
-        .is_some_and(|site| site == "same-origin");
+    let same_origin = headers.get("sec-fetch-site").is_some_and(|site| site == "same-origin");
     same_origin || headers.contains_key("x-spindle")
 }
 
@@ -108,14 +104,10 @@ pub(super) async fn security_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     for (name, value) in ALWAYS {
-        headers
-            .entry(HeaderName::from_static(name))
-            .or_insert(HeaderValue::from_static(value));
+        headers.entry(HeaderName::from_static(name)).or_insert(HeaderValue::from_static(value));
     }
     if is_api {
-        headers
-            .entry(header::CACHE_CONTROL)
-            .or_insert(HeaderValue::from_static("no-store"));
+        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     }
     response
 }

@@ -30,28 +30,16 @@ pub(super) fn router() -> OpenApiRouter<ServerState> {
 async fn health(State(state): State<ServerState>) -> (StatusCode, Json<Health>) {
     let version = env!("CARGO_PKG_VERSION");
     if !state.ready.load(Ordering::Acquire) {
-        let health = Health {
-            status: "starting",
-            version,
-            reason: None,
-        };
+        let health = Health { status: "starting", version, reason: None };
         return (StatusCode::SERVICE_UNAVAILABLE, Json(health));
     }
     match state.library.check().await {
         Ok(()) => {
-            let health = Health {
-                status: "ok",
-                version,
-                reason: None,
-            };
+            let health = Health { status: "ok", version, reason: None };
             (StatusCode::OK, Json(health))
         }
         Err(error) => {
-            let health = Health {
-                status: "failing",
-                version,
-                reason: Some(error.to_string()),
-            };
+            let health = Health { status: "failing", version, reason: Some(error.to_string()) };
             (StatusCode::SERVICE_UNAVAILABLE, Json(health))
         }
     }

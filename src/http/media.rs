@@ -9,9 +9,9 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use spindle_base::error::ErrorKind;
 
 use super::ServerState;
-use crate::delivery::problem::Problem;
 use crate::delivery::connection::{Media, MediaRequest, ReplyFuture};
 use crate::delivery::entity::Entity;
+use crate::delivery::problem::Problem;
 use crate::delivery::reply::{self, Reply, Source};
 use crate::hls;
 use crate::sessions::{Attached, Delivery, Session, Sessions};
@@ -33,12 +33,7 @@ impl MediaLane {
         storage: spindle_storage::Storage,
         transcoder: spindle_transcode::Transcoder,
     ) -> Self {
-        Self {
-            sessions,
-            storage,
-            transcoder,
-            subtitles: Arc::default(),
-        }
+        Self { sessions, storage, transcoder, subtitles: Arc::default() }
     }
 
     /// Answers; the second value keeps the session alive while the body is sent.
@@ -49,7 +44,12 @@ impl MediaLane {
         }
     }
 
-    async fn try_get(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(Reply, Attached), Problem> {
+    async fn try_get(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<(Reply, Attached), Problem> {
         let path = uri.path().strip_prefix("/media/").unwrap_or_default();
         let (signed, rest) = path.split_once('/').unwrap_or((path, ""));
         let attached = self.sessions.attach(signed).ok_or_else(|| {
@@ -121,9 +121,7 @@ pub(super) async fn ordinary(State(state): State<ServerState>, request: Request)
         Method::OPTIONS => return preflight(),
         _ => {
             let mut response = StatusCode::METHOD_NOT_ALLOWED.into_response();
-            response
-                .headers_mut()
-                .insert(header::ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"));
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"));
             return response;
         }
     }
@@ -144,9 +142,7 @@ pub(super) async fn ordinary(State(state): State<ServerState>, request: Request)
     *response.status_mut() = reply.status;
     *response.headers_mut() = reply.headers;
     if reply.status != StatusCode::NOT_MODIFIED {
-        response
-            .headers_mut()
-            .insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+        response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
     response
 }
@@ -156,13 +152,12 @@ fn preflight() -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-    headers.insert(
-        header::ACCESS_CONTROL_ALLOW_METHODS,
-        HeaderValue::from_static("GET, HEAD, OPTIONS"),
-    );
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD, OPTIONS"));
     headers.insert(
         header::ACCESS_CONTROL_ALLOW_HEADERS,
-        HeaderValue::from_static("Range, If-Range, If-None-Match, If-Modified-Since, Content-Type, Accept-Encoding"),
+        HeaderValue::from_static(
+            "Range, If-Range, If-None-Match, If-Modified-Since, Content-Type, Accept-Encoding",
+        ),
     );
     headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
     response

@@ -33,8 +33,8 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::auth::throttle::Throttle;
 use crate::sessions::Sessions;
 
-pub use media::MediaLane;
 use crate::delivery::problem::Problem;
+pub use media::MediaLane;
 
 /// Largest body of an API request. The largest real one, a client profile, has 10 KiB.
 const MAX_BODY_BYTES: usize = 256 << 10;
@@ -91,23 +91,18 @@ pub fn router(state: ServerState) -> Router {
     let (routes, _) = described().split_for_parts();
     let json = openapi_json();
     // A range of a compressed picture is nonsense; event streams must not wait for a block.
-    let compress = SizeAbove::new(512)
-        .and(NotForContentType::IMAGES)
-        .and(NotForContentType::SSE);
+    let compress = SizeAbove::new(512).and(NotForContentType::IMAGES).and(NotForContentType::SSE);
     let api = routes
         .route(
             "/api/openapi.json",
-            axum::routing::get(move || async move {
-                ([(http::header::CONTENT_TYPE, "application/json")], json)
-            }),
+            axum::routing::get(
+                move || async move { ([(http::header::CONTENT_TYPE, "application/json")], json) },
+            ),
         )
         .route("/api/{*rest}", axum::routing::any(no_such_route))
         .fallback(axum::routing::get(assets::get))
         .layer(CompressionLayer::new().compress_when(compress))
-        .layer(TimeoutLayer::with_status_code(
-            http::StatusCode::GATEWAY_TIMEOUT,
-            Duration::from_secs(120),
-        ));
+        .layer(TimeoutLayer::with_status_code(http::StatusCode::GATEWAY_TIMEOUT, Duration::from_secs(120)));
     Router::new()
         .route("/media/{*rest}", axum::routing::any(media::ordinary))
         .merge(api)
@@ -121,10 +116,7 @@ async fn no_such_route(uri: http::Uri) -> Problem {
     Problem::not_found(format!("no such route `{}`; see /api/openapi.json", uri.path()))
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the signature that tower-http calls"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "the signature that tower-http calls")]
 fn panicked(_payload: Box<dyn std::any::Any + Send>) -> axum::response::Response {
     tracing::error!("a handler panicked");
     let kind = spindle_base::error::ErrorKind::Fault;

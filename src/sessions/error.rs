@@ -18,7 +18,9 @@ pub enum SessionError {
     #[error("`{0}` has no such sound or subtitle track; its item lists those that it has")]
     NoStream(String),
     /// It would have to be converted for a client that takes no fMP4 HLS, which is not done yet.
-    #[error("`{file}` would have to be converted to {container} for this client, which is not supported; it needs a client that plays HLS with fMP4 segments")]
+    #[error(
+        "`{file}` would have to be converted to {container} for this client, which is not supported; it needs a client that plays HLS with fMP4 segments"
+    )]
     NoOutput {
         /// The file.
         file: String,
@@ -85,7 +87,9 @@ impl SessionError {
         match self {
             Self::NoSuch(_) | Self::NoPart { .. } => ErrorKind::NotFound,
             Self::BadPosition | Self::NoStream(_) => ErrorKind::BadInput,
-            Self::NotProbed(_) | Self::Unavailable(_) | Self::Indexing(_) | Self::Stopping => ErrorKind::Unavailable,
+            Self::NotProbed(_) | Self::Unavailable(_) | Self::Indexing(_) | Self::Stopping => {
+                ErrorKind::Unavailable
+            }
             Self::Unreadable { .. } | Self::NoOutput { .. } => ErrorKind::Unreadable,
             Self::Stored { .. } => ErrorKind::Fault,
             Self::Library(error) => error.kind(),

@@ -37,11 +37,7 @@ struct Streams {
 
 impl SharedInputs {
     pub(super) fn new(storage: Storage) -> Self {
-        Self {
-            storage,
-            by_key: Mutex::default(),
-            by_stream: Mutex::default(),
-        }
+        Self { storage, by_key: Mutex::default(), by_stream: Mutex::default() }
     }
 
     /// The input of `key`, with `stream` among those that it reads for.

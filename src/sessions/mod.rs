@@ -264,12 +264,8 @@ impl Sessions {
     /// Live sessions: one's own, or everybody's for the owner.
     #[must_use]
     pub fn list(&self, user: &User) -> Vec<SessionView> {
-        let mut views: Vec<_> = self
-            .snapshot()
-            .iter()
-            .filter(|s| may_see(user, &s.user.id))
-            .map(|s| s.view(false))
-            .collect();
+        let mut views: Vec<_> =
+            self.snapshot().iter().filter(|s| may_see(user, &s.user.id)).map(|s| s.view(false)).collect();
         views.sort_by(|a, b| a.started.cmp(&b.started));
         views
     }
@@ -298,10 +294,7 @@ impl Sessions {
         }
         let session = self.own(user, id)?;
         let played_s = session.note(report, self.0.parts.clock.unix_us());
-        let progress = Progress {
-            position_s: report.position_s,
-            played_s,
-        };
+        let progress = Progress { position_s: report.position_s, played_s };
         self.0.parts.library.progress(&user.id, &session.item, progress).await?;
         self.tell(&session, false);
         Ok(())
@@ -327,26 +320,16 @@ impl Sessions {
                 return Err(SessionError::no_such(id));
             }
             let record = self.record(session.stream).await;
-            return record
-                .map(|record| session.io_view(record))
-                .ok_or_else(|| SessionError::no_such(id));
+            return record.map(|record| session.io_view(record)).ok_or_else(|| SessionError::no_such(id));
         }
-        let entry = self
-            .0
-            .parts
-            .library
-            .history_entry(id)
-            .await
-            .map_err(|_| SessionError::no_such(id))?;
+        let entry = self.0.parts.library.history_entry(id).await.map_err(|_| SessionError::no_such(id))?;
         if !entry.user.as_deref().is_some_and(|owner| may_see(user, owner)) && user.role != Role::Admin {
             return Err(SessionError::no_such(id));
         }
         let stored = self.0.parts.library.io(id).await?;
         let stored = stored.ok_or_else(|| SessionError::no_such(id))?;
-        serde_json::from_value(stored).map_err(|source| SessionError::Stored {
-            session: id.to_owned(),
-            source,
-        })
+        serde_json::from_value(stored)
+            .map_err(|source| SessionError::Stored { session: id.to_owned(), source })
     }
 
     /// Ends every session: at shutdown, so that records are whole.
@@ -364,9 +347,7 @@ impl Sessions {
 
     fn own(&self, user: &User, id: &str) -> Result<Arc<Session>, SessionError> {
         let session = self.0.live.lock().get(id).cloned();
-        session
-            .filter(|s| may_see(user, &s.user.id))
-            .ok_or_else(|| SessionError::no_such(id))
+        session.filter(|s| may_see(user, &s.user.id)).ok_or_else(|| SessionError::no_such(id))
     }
 
     async fn close(&self, session: &Arc<Session>) -> Result<(), SessionError> {
@@ -407,10 +388,8 @@ impl Sessions {
         };
         let library = &self.0.parts.library;
         library.put_history(entry).await?;
-        let value = serde_json::to_value(&view).map_err(|source| SessionError::Stored {
-            session: session.id.clone(),
-            source,
-        })?;
+        let value = serde_json::to_value(&view)
+            .map_err(|source| SessionError::Stored { session: session.id.clone(), source })?;
         library.put_io(&session.id, value).await?;
         Ok(())
     }
@@ -502,11 +481,8 @@ impl Session {
     /// Bytes a second by disk since the last call, which comes once a tick.
     fn rates(&self, record: &IoRecord) -> HashMap<String, u64> {
         let mut live = self.live.lock();
-        let totals: HashMap<String, u64> = record
-            .disks
-            .iter()
-            .map(|d| (d.disk.clone(), d.read_bytes))
-            .collect();
+        let totals: HashMap<String, u64> =
+            record.disks.iter().map(|d| (d.disk.clone(), d.read_bytes)).collect();
         live.rates = totals
             .iter()
             .map(|(disk, total)| {

@@ -165,10 +165,7 @@ impl Sessions {
             part: open.part,
         })?;
         if let Some(reason) = &part.unreadable {
-            return Err(SessionError::Unreadable {
-                file: part.name,
-                reason: reason.clone(),
-            });
+            return Err(SessionError::Unreadable { file: part.name, reason: reason.clone() });
         }
         let stream = StreamId(self.0.next_stream.fetch_add(1, Ordering::Relaxed));
         // The record begins before the first byte is read for this viewer.
@@ -199,11 +196,8 @@ impl Sessions {
             Some(info) => info,
             None => self.probe_now(&file, &part.name).await?,
         };
-        let choice = Choice {
-            audio: open.audio,
-            subtitle: open.subtitle,
-            max_bitrate_bps: open.max_bitrate_bps,
-        };
+        let choice =
+            Choice { audio: open.audio, subtitle: open.subtitle, max_bitrate_bps: open.max_bitrate_bps };
         if !is_in(&info, &choice) {
             return Err(SessionError::NoStream(part.name));
         }
@@ -261,11 +255,7 @@ impl Sessions {
             subtitles,
             started_us: now_us,
             requests: AtomicUsize::new(0),
-            live: Mutex::new(Live {
-                position_s: start_s,
-                seen_us: now_us,
-                ..Live::default()
-            }),
+            live: Mutex::new(Live { position_s: start_s, seen_us: now_us, ..Live::default() }),
         };
         let session = Arc::new(session);
         self.0.live.lock().insert(id, Arc::clone(&session));
@@ -279,10 +269,9 @@ impl Sessions {
         let fd = duplicate(file)?;
         let probed = self.0.parts.transcoder.probe(fd, name).await;
         probed.map_err(|error| match error.kind() {
-            spindle_base::error::ErrorKind::Unreadable => SessionError::Unreadable {
-                file: name.to_owned(),
-                reason: error.to_string(),
-            },
+            spindle_base::error::ErrorKind::Unreadable => {
+                SessionError::Unreadable { file: name.to_owned(), reason: error.to_string() }
+            }
             _ => SessionError::NotProbed(name.to_owned()),
         })
     }
@@ -329,10 +318,7 @@ impl Sessions {
         let key = RenditionKey::new(file_key(file), &plan);
         let input = self.0.inputs.join(key, file, stream);
         let rendition = self.0.parts.transcoder.rendition(key, plan, input);
-        Ok(Delivery::Hls {
-            rendition,
-            boundaries: boundaries.0,
-        })
+        Ok(Delivery::Hls { rendition, boundaries: boundaries.0 })
     }
 
     /// The key frames from the index, or collected now. A collection that takes longer than
@@ -443,11 +429,8 @@ fn microseconds(seconds: f64) -> i64 {
 }
 
 fn bitrate(decision: &Decision, info: &MediaInfo) -> Option<u64> {
-    let encoded = decision
-        .video
-        .as_ref()
-        .filter(|v| v.action == Action::Encode)
-        .and_then(|v| v.max_bitrate_bps);
+    let encoded =
+        decision.video.as_ref().filter(|v| v.action == Action::Encode).and_then(|v| v.max_bitrate_bps);
     encoded.or(info.bitrate_bps)
 }
 

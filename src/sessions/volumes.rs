@@ -45,12 +45,7 @@ impl Sessions {
                     Ok(topology) => (Some(topology), None),
                     Err(error) => (None, Some(error.to_string())),
                 };
-                out.push(Volume {
-                    library: library.id.clone(),
-                    name: library.name.clone(),
-                    topology,
-                    why,
-                });
+                out.push(Volume { library: library.id.clone(), name: library.name.clone(), topology, why });
             }
         }
         Ok(out)

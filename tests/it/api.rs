@@ -61,7 +61,8 @@ fn every_route_but_the_open_ones_refuses_a_stranger() {
 
 #[test]
 fn the_description_has_every_route_of_the_contract() {
-    let contract: Value = serde_json::from_str(include_str!("../fixtures/contract-routes.json")).expect("valid");
+    let contract: Value =
+        serde_json::from_str(include_str!("../fixtures/contract-routes.json")).expect("valid");
     let api: Value = serde_json::from_str(&spindle::http::openapi_json()).expect("valid");
     for route in contract.as_array().expect("a list") {
         let (method, path) = (route[0].as_str().expect("a method"), route[1].as_str().expect("a path"));
@@ -132,7 +133,11 @@ fn segments_are_the_same_bytes_in_any_order() {
         "subtitles": [], "protocols": ["hls"],
     });
     let played = client.play(&id, &profile);
-    assert_eq!((&played["protocol"], &played["method"]), (&json!("hls"), &json!("direct_stream")), "{played}");
+    assert_eq!(
+        (&played["protocol"], &played["method"]),
+        (&json!("hls"), &json!("direct_stream")),
+        "{played}"
+    );
     let master = played["url"].as_str().expect("a URL").to_owned();
     let base = master.strip_suffix("master.m3u8").expect("a master playlist").to_owned();
     let playlist = client.get(&format!("{base}media.m3u8")).text();

@@ -59,13 +59,7 @@ impl TestApp {
             });
         });
         let address = address.recv().expect("the server listens");
-        Self {
-            address,
-            library,
-            stop: Some(stop),
-            thread: Some(thread),
-            _dir: dir,
-        }
+        Self { address, library, stop: Some(stop), thread: Some(thread), _dir: dir }
     }
 
     /// A server over one short film, with an account and the film's id.
@@ -80,10 +74,7 @@ impl TestApp {
 
     /// A client that is signed in as the first account.
     pub(crate) fn owner(&self) -> Client {
-        let mut client = Client {
-            address: self.address,
-            token: None,
-        };
+        let mut client = Client { address: self.address, token: None };
         let body = json!({"username": "ann", "password": "correct horse"});
         let made = client.post("/api/v1/setup", &body);
         assert_eq!(made.status, 201, "{}", made.text());
@@ -171,7 +162,8 @@ impl Client {
         let auth = self.token.as_ref().map_or(String::new(), |t| format!("Authorization: Bearer {t}\r\n"));
         let body = body.map_or(String::new(), Value::to_string);
         let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
-        let length = if method == "GET" { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+        let length =
+            if method == "GET" { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
         let text = format!("{method} {path} HTTP/1.1\r\nHost: t\r\n{auth}{kind}{length}{extra}\r\n{body}");
         let mut connection = self.connect();
         connection.write(&text);

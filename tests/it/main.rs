@@ -1,5 +1,5 @@
 //! The integration tests: the real server in this process, spoken to over real sockets.
 
+mod api;
 mod app;
 mod media;
-mod api;

@@ -145,7 +145,10 @@ fn a_body_that_looks_like_a_request_is_a_body() {
     let mut connection = client.connect();
     let smuggled = format!("GET {url} HTTP/1.1\r\nHost: t\r\n\r\n");
     // Health reads no body: the bytes after the head belong to it all the same.
-    connection.write(&format!("POST /health HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n{smuggled}", smuggled.len()));
+    connection.write(&format!(
+        "POST /health HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n{smuggled}",
+        smuggled.len()
+    ));
     assert_eq!(connection.read(false).status, 405);
     // Either hyper has drained the body and goes on, or it has closed: no second answer comes.
     connection.write("GET /health HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
@@ -182,7 +185,8 @@ fn other_methods_are_refused_and_preflights_answered() {
     let (_app, client, url, _) = opened();
     let refused = client.request("DELETE", &url, "");
     assert_eq!((refused.status, refused.field("allow")), (405, Some("GET, HEAD, OPTIONS")));
-    let preflight = client.request("OPTIONS", &url, "Origin: http://tv\r\nAccess-Control-Request-Method: GET\r\n");
+    let preflight =
+        client.request("OPTIONS", &url, "Origin: http://tv\r\nAccess-Control-Request-Method: GET\r\n");
     assert_eq!(preflight.status, 204);
     assert!(preflight.field("access-control-allow-headers").expect("CORS").contains("Range"));
 }

@@ -12,10 +12,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::auth::{password, token};
+use crate::delivery::problem::Problem;
 use crate::http::ServerState;
 use crate::http::extract::Body;
 use crate::http::guard::{COOKIE, Viewer};
-use crate::delivery::problem::Problem;
 
 /// How long a sign-in lasts without being used: a year, as a television is rarely signed in anew.
 const TOKEN_LIFE_S: i64 = 365 * 24 * 3600;
@@ -65,10 +65,7 @@ async fn setup(
     let name = valid_name(&body.username)?;
     // Hashing is slow on purpose: do not do it for a request that cannot succeed.
     if state.library.user_count().await? > 0 {
-        return Err(Problem::new(
-            ErrorKind::Conflict,
-            "the first account was made already; sign in instead",
-        ));
+        return Err(Problem::new(ErrorKind::Conflict, "the first account was made already; sign in instead"));
     }
     let hash = hash_password(body.password).await?;
     let user = state.library.create_first_user(&name, &hash).await?;
@@ -86,10 +83,7 @@ async fn login(
     Body(body): Body<Credentials>,
 ) -> Result<(HeaderMap, Json<SignedIn>), Problem> {
     let now_s = state.clock.unix_us() / 1_000_000;
-    let keys = [
-        format!("name {}", body.username.to_lowercase()),
-        format!("address {}", peer.ip()),
-    ];
+    let keys = [format!("name {}", body.username.to_lowercase()), format!("address {}", peer.ip())];
     if let Some(wait) = keys.iter().filter_map(|k| state.throttle.wait_s(k, now_s)).max() {
         let detail = format!("too many failed attempts; try again in {wait} s");
         let problem = Problem::new(ErrorKind::TooMany, detail);
@@ -131,18 +125,11 @@ async fn me(viewer: Viewer) -> Json<User> {
     Json(viewer.user)
 }
 
-async fn sign_in(
-    state: &ServerState,
-    user: User,
-    device: String,
-) -> Result<(HeaderMap, SignedIn), Problem> {
+async fn sign_in(state: &ServerState, user: User, device: String) -> Result<(HeaderMap, SignedIn), Problem> {
     let token = token::new();
     let expires_us = state.clock.unix_us() + TOKEN_LIFE_S * 1_000_000;
     let device: String = device.chars().take(120).collect();
-    state
-        .library
-        .add_token(&user.id, &token::hash(&token), Some(&device), Some(expires_us))
-        .await?;
+    state.library.add_token(&user.id, &token::hash(&token), Some(&device), Some(expires_us)).await?;
     let cookie = set_cookie(&token, TOKEN_LIFE_S);
     Ok((cookie, SignedIn { token, user }))
 }
@@ -173,9 +160,7 @@ fn valid_name(name: &str) -> Result<String, Problem> {
 }
 
 async fn hash_password(given: String) -> Result<String, Problem> {
-    blocking(move || password::hash(&given))
-        .await?
-        .map_err(|error| Problem::bad_input(error.to_string()))
+    blocking(move || password::hash(&given)).await?.map_err(|error| Problem::bad_input(error.to_string()))
 }
 
 /// Argon2 takes tens of milliseconds: never on the executor.

@@ -7,10 +7,10 @@ use spindle_library::{HistoryEntry, Page, Role};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::delivery::problem::Problem;
 use crate::http::ServerState;
 use crate::http::extract::Query;
 use crate::http::guard::Viewer;
-use crate::delivery::problem::Problem;
 
 pub(super) fn router() -> OpenApiRouter<ServerState> {
     OpenApiRouter::new().routes(routes!(list))

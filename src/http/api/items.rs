@@ -11,10 +11,10 @@ use spindle_library::{
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::delivery::problem::Problem;
 use crate::http::ServerState;
 use crate::http::extract::{Body, Path, Query};
 use crate::http::guard::Viewer;
-use crate::delivery::problem::Problem;
 
 /// Items in each row of the start page.
 const HOME_ITEMS: u64 = 24;
@@ -50,11 +50,8 @@ struct ListParams {
 impl ListParams {
     fn into_query(self) -> Result<ItemQuery, Problem> {
         let types = self.r#type.as_deref().unwrap_or_default();
-        let types: Result<Vec<ItemType>, _> = types
-            .split(',')
-            .filter(|t| !t.is_empty())
-            .map(str::parse)
-            .collect();
+        let types: Result<Vec<ItemType>, _> =
+            types.split(',').filter(|t| !t.is_empty()).map(str::parse).collect();
         let sort = self.sort.filter(|s| !s.is_empty());
         let text = |value: Option<String>| value.filter(|v| !v.trim().is_empty());
         Ok(ItemQuery {
@@ -133,27 +130,18 @@ async fn image(
         Some("jpg") => ImageFormat::Jpeg,
         Some(word) => word.parse()?,
     };
-    let image = state
-        .library
-        .image(&id, kind, params.width, params.height, format)
-        .await?;
+    let image = state.library.image(&id, kind, params.width, params.height, format).await?;
     let known = headers
         .get(header::IF_NONE_MATCH)
         .and_then(|v| v.to_str().ok())
         .is_some_and(|tags| tags.contains(&image.etag));
-    let mut response = if known {
-        StatusCode::NOT_MODIFIED.into_response()
-    } else {
-        image.bytes.into_response()
-    };
+    let mut response =
+        if known { StatusCode::NOT_MODIFIED.into_response() } else { image.bytes.into_response() };
     let out = response.headers_mut();
     out.insert(header::CONTENT_TYPE, HeaderValue::from_static(image.mime));
     // With the tag in the address another picture has another address.
-    let cache = if params.tag.is_some() {
-        "private, max-age=31536000, immutable"
-    } else {
-        "private, no-cache"
-    };
+    let cache =
+        if params.tag.is_some() { "private, max-age=31536000, immutable" } else { "private, no-cache" };
     out.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
     if let Ok(etag) = image.etag.parse() {
         out.insert(header::ETAG, etag);

@@ -12,10 +12,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::List;
+use crate::delivery::problem::Problem;
 use crate::http::ServerState;
 use crate::http::extract::{Body, Path, Query};
 use crate::http::guard::{Owner, Viewer};
-use crate::delivery::problem::Problem;
 
 pub(super) fn router() -> OpenApiRouter<ServerState> {
     OpenApiRouter::new()
@@ -82,14 +82,9 @@ async fn add(
     let kind: LibraryKind = body.kind.parse()?;
     let path = folder(&body.path).await?;
     let name = body.name.unwrap_or_else(|| {
-        path.file_name()
-            .map_or_else(|| body.kind.clone(), |n| n.to_string_lossy().into_owned())
+        path.file_name().map_or_else(|| body.kind.clone(), |n| n.to_string_lossy().into_owned())
     });
-    let new = NewLibrary {
-        name,
-        kind,
-        paths: vec![path],
-    };
+    let new = NewLibrary { name, kind, paths: vec![path] };
     let library = state.library.add_library(new).await?;
     state.scanner.request(&library.id);
     Ok((StatusCode::CREATED, Json(show(&state, library))))
@@ -109,10 +104,7 @@ async fn change(
         None => None,
     };
     let moved = paths.is_some();
-    let patch = LibraryPatch {
-        name: body.name,
-        paths,
-    };
+    let patch = LibraryPatch { name: body.name, paths };
     let library = state.library.update_library(&id, patch).await?;
     if moved {
         state.scanner.request(&library.id);

@@ -9,10 +9,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::List;
+use crate::delivery::problem::Problem;
 use crate::http::ServerState;
 use crate::http::extract::{Body, Path, Query};
 use crate::http::guard::Viewer;
-use crate::delivery::problem::Problem;
 use crate::sessions::{Report, SessionView};
 
 pub(super) fn router() -> OpenApiRouter<ServerState> {

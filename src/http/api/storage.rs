@@ -6,9 +6,9 @@ use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::delivery::problem::Problem;
 use crate::http::ServerState;
 use crate::http::guard::Viewer;
-use crate::delivery::problem::Problem;
 use crate::sessions::Volume;
 
 pub(super) fn router() -> OpenApiRouter<ServerState> {
