@@ -61,6 +61,19 @@ def compare(said, seen, what):
               "%s: disk %s: said %d bytes, the trace saw %d (all: said %s, seen %s)" % (what, disk, told, true, said, seen))
 
 
+def blame(rig, seen):
+    """Who read what in a trace, for the message of a failure: bytes by program, thread and file."""
+    owner, rows = layout.Owner(rig.pool, list(rig.paths.values())), {}
+    for event in seen.events:
+        if "M" not in event.flags:
+            name = os.path.basename(owner.of(event.disk, event.sector * 512) or "?")
+            key = (event.comm, event.tid, name)
+            first, last, count = rows.get(key, (event.time_s, event.time_s, 0))
+            rows[key] = (min(first, event.time_s), max(last, event.time_s), count + event.len_bytes)
+    began = min((row[0] for row in rows.values()), default=0)
+    return "; ".join("%s/%d %s %d bytes %.1f-%.1f s" % (*key, count, first - began, last - began) for key, (first, last, count) in sorted(rows.items()))
+
+
 def total(records):
     out = {}
     for record in records:
@@ -176,7 +189,11 @@ def one_stream(rig, browser, row, method, shot):
         record = rig.server.io(played["session"])
         browser.shot(name=shot + "-paused")
     check(seen.lost == 0, "the trace lost %d events" % seen.lost)
-    compare({row["disk"]: row["bytes"] for row in view["disks"]}, seen.data(), "%s, the page" % title)
+    try:
+        compare({row["disk"]: row["bytes"] for row in view["disks"]}, seen.data(), "%s, the page" % title)
+    except AssertionError as error:
+        raise AssertionError("%s\n        trace: %s\n        record: read %s, unattributed %s, cached %s, served %s" % (
+            error, blame(rig, seen), record["read_bytes"], record["unattributed_bytes"], record["cached_bytes"], record["served_bytes"])) from error
     compare(by_disk(record), seen.data(), "%s, the API" % title)
     rig.attribution(record)
     check(view["verdict"], "the view has no verdict")
