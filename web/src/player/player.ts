@@ -59,7 +59,7 @@ export class Player {
     this.#subtitles.events.on("cues", (cues) => this.events.emit("cues", cues));
     this.#subtitles.events.on("failed", () => this.events.emit("subtitle", { index: null }));
     video.addEventListener("playing", () => this.events.emit("trouble", null), { signal: this.#stop.signal });
-    addEventListener("pagehide", () => this.#progress.end(), { signal: this.#stop.signal });
+    addEventListener("pagehide", () => this.#progress.end(true), { signal: this.#stop.signal });
   }
 
   get session(): string | undefined {

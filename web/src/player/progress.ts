@@ -32,24 +32,24 @@ export class ProgressReporter {
     this.#video = video;
     this.#session = session;
     // While it is paused too: a session that says nothing is ended by the server.
-    this.#timer = setInterval(() => this.report(), EVERY_MS);
-    video.addEventListener("pause", () => this.report(), { signal });
-    video.addEventListener("seeked", () => this.report(), { signal });
+    this.#timer = setInterval(() => void this.report(), EVERY_MS);
+    video.addEventListener("pause", () => void this.report(), { signal });
+    video.addEventListener("seeked", () => void this.report(), { signal });
     document.addEventListener(
       "visibilitychange",
       () => {
-        if (document.visibilityState === "hidden") this.report(true);
+        if (document.visibilityState === "hidden") void this.report(true);
       },
       { signal },
     );
   }
 
-  report(keepalive = false): void {
+  report(keepalive = false): Promise<void> {
     const video = this.#video;
     // Before the first picture the position is the browser's zero, not the viewer's.
-    if (!video || !this.#session || video.readyState === 0) return;
+    if (!video || !this.#session || video.readyState === 0) return Promise.resolve();
     const session = this.#session;
-    void progress(
+    return progress(
       session,
       {
         position_s: Math.round(video.currentTime * 1000) / 1000,
@@ -63,13 +63,17 @@ export class ProgressReporter {
     });
   }
 
-  /** Last position, then the end of the session; safe while the page goes away. */
-  end(): void {
+  /**
+   * Last position, then the end of the session. One after the other, or the end overtakes the position, which is
+   * then lost; only a page that goes away (`leaving`) must send both at once.
+   */
+  end(leaving = false): void {
     const session = this.#session;
     if (!session) return;
-    this.report(true);
+    const told = this.report(true);
     this.detach();
-    void endSession(session, true);
+    if (leaving) void endSession(session, true);
+    else void told.then(() => endSession(session, true));
   }
 
   /** Stops reporting; the session goes on. */
