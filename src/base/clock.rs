@@ -26,9 +26,8 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn unix_us(&self) -> i64 {
-        let since = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or(Duration::ZERO);
+        #[expect(clippy::disallowed_methods, reason = "this is the clock that all others take")]
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
     }
 
@@ -59,10 +58,7 @@ impl ManualClock {
     /// A clock that shows `unix_us`, with the monotonic clock at zero.
     #[must_use]
     pub fn at(unix_us: u64) -> Self {
-        Self {
-            unix_us: AtomicU64::new(unix_us),
-            monotonic_us: AtomicU64::new(0),
-        }
+        Self { unix_us: AtomicU64::new(unix_us), monotonic_us: AtomicU64::new(0) }
     }
 
     /// Moves both clocks forward.
@@ -85,6 +81,7 @@ impl Clock for ManualClock {
 
 /// A point on the monotonic clock for deadlines of code that waits by the standard library.
 #[must_use]
+#[expect(clippy::disallowed_methods, reason = "the one place that the standard library is asked")]
 pub fn instant() -> Instant {
     Instant::now()
 }
@@ -103,9 +100,8 @@ pub fn rfc3339(unix_us: i64) -> String {
 #[must_use]
 pub fn http_date(unix_us: i64) -> String {
     const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-    const MONTHS: [&str; 12] = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let seconds = unix_us.div_euclid(1_000_000);
     let t = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
     format!(
@@ -124,10 +120,7 @@ pub fn http_date(unix_us: i64) -> String {
 /// still obliges a recipient to accept. `None` for anything else.
 #[must_use]
 pub fn parse_http_date(text: &str) -> Option<i64> {
-    let fields: Vec<&str> = text
-        .split([' ', ',', '-'])
-        .filter(|f| !f.is_empty())
-        .collect();
+    let fields: Vec<&str> = text.split([' ', ',', '-']).filter(|f| !f.is_empty()).collect();
     // IMF-fixdate and RFC 850 both read: day-name day month year time "GMT"; asctime reads:
     // day-name month day time year.
     let (day, month, year, clock) = match fields.as_slice() {
@@ -136,11 +129,9 @@ pub fn parse_http_date(text: &str) -> Option<i64> {
         _ => return None,
     };
     let month = u8::try_from(
-        [
-            "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-        ]
-        .iter()
-        .position(|m| *m == month)?
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+            .iter()
+            .position(|m| *m == month)?
             + 1,
     )
     .ok()?;
@@ -150,17 +141,9 @@ pub fn parse_http_date(text: &str) -> Option<i64> {
         year += if year >= 70 { 1900 } else { 2000 };
     }
     let mut parts = clock.split(':').map(str::parse::<u8>);
-    let (h, m, s) = (
-        parts.next()?.ok()?,
-        parts.next()?.ok()?,
-        parts.next()?.ok()?,
-    );
-    let date = time::Date::from_calendar_date(
-        year,
-        time::Month::try_from(month).ok()?,
-        day.parse().ok()?,
-    )
-    .ok()?;
+    let (h, m, s) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
+    let date =
+        time::Date::from_calendar_date(year, time::Month::try_from(month).ok()?, day.parse().ok()?).ok()?;
     let at = date.with_hms(h, m, s.min(59)).ok()?.assume_utc();
     at.unix_timestamp().checked_mul(1_000_000)
 }
@@ -172,11 +155,9 @@ mod tests {
     #[test]
     fn the_three_date_forms_of_rfc_9110_name_the_same_second() {
         let at = 784_111_777_000_000;
-        for text in [
-            "Sun, 06 Nov 1994 08:49:37 GMT",
-            "Sunday, 06-Nov-94 08:49:37 GMT",
-            "Sun Nov  6 08:49:37 1994",
-        ] {
+        for text in
+            ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"]
+        {
             assert_eq!(parse_http_date(text), Some(at), "{text}");
         }
         assert_eq!(http_date(at), "Sun, 06 Nov 1994 08:49:37 GMT");

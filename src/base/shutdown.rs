@@ -57,8 +57,6 @@ impl Shutdown {
     pub async fn close(&self, patience: Duration) -> bool {
         self.token.cancel();
         self.tasks.close();
-        tokio::time::timeout(patience, self.tasks.wait())
-            .await
-            .is_ok()
+        tokio::time::timeout(patience, self.tasks.wait()).await.is_ok()
     }
 }

@@ -63,12 +63,11 @@ impl<T, const ORDER: u8> DerefMut for Guard<'_, T, ORDER> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, debug_assertions))]
 mod tests {
     use super::*;
 
     #[test]
-    #[cfg(debug_assertions)]
     #[should_panic(expected = "lock of rank 1 taken under rank 2")]
     fn taking_locks_out_of_order_panics() {
         let (low, high) = (Mutex::<_, 1>::new(()), Mutex::<_, 2>::new(()));

@@ -13,10 +13,7 @@ impl ByteRange {
     /// `[start, start + len)`; `None` where that overflows.
     #[must_use]
     pub fn of_len(start: u64, len_bytes: u64) -> Option<Self> {
-        Some(Self {
-            start,
-            end: start.checked_add(len_bytes)?,
-        })
+        Some(Self { start, end: start.checked_add(len_bytes)? })
     }
 
     /// `[start, end)`; `None` if `end < start`.

@@ -148,7 +148,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 enum Next {
     Closed,
-    Media(Head),
+    Media(Box<Head>),
     Http1,
     Http2,
 }
@@ -168,7 +168,7 @@ async fn next_request(socket: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Resul
                         // A thousand waiting readers need no buffers.
                         *buffer = Vec::new();
                     }
-                    return Ok(Next::Media(*head));
+                    return Ok(Next::Media(head));
                 }
                 // hyper knows how to refuse it, or to read its body.
                 Parsed::NotForUs => return Ok(Next::Http1),

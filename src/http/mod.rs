@@ -116,7 +116,6 @@ async fn no_such_route(uri: http::Uri) -> Problem {
     Problem::not_found(format!("no such route `{}`; see /api/openapi.json", uri.path()))
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "the signature that tower-http calls")]
 fn panicked(_payload: Box<dyn std::any::Any + Send>) -> axum::response::Response {
     tracing::error!("a handler panicked");
     let kind = spindle_base::error::ErrorKind::Fault;

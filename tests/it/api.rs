@@ -170,3 +170,19 @@ fn the_page_is_served_with_a_strict_policy_for_every_view() {
     assert_eq!(client.get("/missing.js").status, 404);
     assert_eq!(client.get("/../../etc/passwd").status, 200, "any other path is the page");
 }
+
+#[test]
+fn marks_are_kept_and_lists_can_ask_for_them() {
+    let (_app, client, id) = TestApp::with_film();
+    let path = format!("/api/v1/items/{id}/state");
+    let state = client.put(&path, &json!({"watched": true, "favorite": true, "rating": 8.5}));
+    assert_eq!(state.status, 200, "{}", state.text());
+    assert_eq!(state.json()["rating"], 8.5);
+    let item = client.get(&format!("/api/v1/items/{id}")).json();
+    assert_eq!((&item["state"]["watched"], &item["state"]["favorite"]), (&json!(true), &json!(true)));
+    assert_eq!(client.get("/api/v1/items?watched=false").json()["total"], 0);
+    assert_eq!(client.get("/api/v1/items?watched=true").json()["total"], 1);
+    for bad in [json!({"rating": 11}), json!({"position_s": -1}), json!({"watchd": true})] {
+        assert_eq!(client.put(&path, &bad).status, 400, "{bad}");
+    }
+}

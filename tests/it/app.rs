@@ -5,11 +5,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use spindle::app::App;
 use spindle::config::{Layers, Origin};
+use spindle_base::clock::instant;
 use tokio::sync::oneshot;
 
 /// A running server. Dropping it stops it.
@@ -200,7 +201,7 @@ impl Client {
 
     /// Waits until the index holds this many films that were probed.
     pub(crate) fn wait_for_items(&self, count: usize) -> Vec<Value> {
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = instant() + Duration::from_secs(60);
         loop {
             let answer = self.get("/api/v1/items?type=movie&limit=1000").json();
             let items = answer["items"].as_array().expect("a list").clone();
@@ -208,7 +209,7 @@ impl Client {
             if items.iter().filter(probed).count() >= count {
                 return items;
             }
-            assert!(Instant::now() < until, "the scan does not end: {answer}");
+            assert!(instant() < until, "the scan does not end: {answer}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }

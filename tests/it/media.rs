@@ -21,7 +21,7 @@ fn ranges_conditions_and_heads_are_answered_as_rfc_9110_has_them() {
     let (_app, client, url, bytes) = opened();
     let size = bytes.len();
     let whole = client.get(&url);
-    assert_eq!((whole.status, &whole.body == &bytes), (200, true));
+    assert_eq!((whole.status, whole.body == bytes), (200, true));
     assert_eq!(whole.field("accept-ranges"), Some("bytes"));
     assert_eq!(whole.field("content-type"), Some("video/mp4"));
     assert_eq!(whole.field("access-control-allow-origin"), Some("*"));
@@ -169,6 +169,7 @@ fn http_1_0_and_connection_close_end_the_connection() {
         connection.write(&head);
         let answer = connection.read(false);
         assert_eq!((answer.status, answer.body == bytes), (200, true));
+        assert_eq!(answer.version, "HTTP/1.1", "the version is the server's own (RFC 9110 section 2.5)");
         assert_eq!(answer.field("connection"), Some("close"));
         assert!(connection.is_closed());
     }
