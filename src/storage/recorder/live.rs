@@ -221,7 +221,7 @@ impl Live {
     }
 
     /// Bytes that a worker found in memory: what it makes of them is served without a disk.
-    pub(crate) fn from_memory(&mut self, bytes: u64) {
+    pub(crate) fn add_cached(&mut self, bytes: u64) {
         self.cached_bytes += bytes;
     }
 
