@@ -72,8 +72,18 @@ export class ProgressReporter {
     if (!session) return;
     const told = this.report(true);
     this.detach();
-    if (leaving) void endSession(session, true);
-    else void told.then(() => endSession(session, true));
+    let ended = false;
+    const finish = (): void => {
+      if (!ended) void endSession(session, true);
+      ended = true;
+    };
+    if (leaving) return finish();
+    // The page may go while the position is still on its way.
+    addEventListener("pagehide", finish, { once: true });
+    void told.then(() => {
+      removeEventListener("pagehide", finish);
+      finish();
+    });
   }
 
   /** Stops reporting; the session goes on. */
