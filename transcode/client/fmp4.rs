@@ -153,13 +153,24 @@ pub fn decode_times(
         (_, Some(last)) => last + last_duration.max(1),
         (_, None) => return Vec::new(),
     };
-    (0..sorted.len())
+    // Where pictures last longer than the bound foresaw, they are decoded earlier: no offset may be
+    // negative. The first keeps its time, so that segments still meet.
+    let mut decode = sorted;
+    let mut latest = i64::MAX;
+    for i in (1..decode.len()).rev() {
+        latest = latest.saturating_sub(1).min(presentation[i] + media_time);
+        decode[i] = decode[i].min(latest);
+    }
+    for i in 1..decode.len() {
+        decode[i] = decode[i].max(decode[i - 1] + 1);
+    }
+    (0..decode.len())
         .map(|i| {
-            let until = sorted.get(i + 1).copied().unwrap_or(end);
+            let until = decode.get(i + 1).copied().unwrap_or(end);
             Timed {
-                decode_time: sorted[i],
-                duration: u32::try_from(until - sorted[i]).unwrap_or(u32::MAX),
-                composition_offset: i32::try_from(presentation[i] + media_time - sorted[i]).unwrap_or(0),
+                decode_time: decode[i],
+                duration: u32::try_from(until - decode[i]).unwrap_or(u32::MAX),
+                composition_offset: i32::try_from(presentation[i] + media_time - decode[i]).unwrap_or(0),
             }
         })
         .collect()
@@ -386,6 +397,20 @@ mod tests {
         assert_eq!(times.iter().map(|t| t.decode_time).collect::<Vec<_>>(), [0, 1, 10]);
         assert_eq!(times[2].duration, 10);
         assert!(decode_times(&[], Some(5), 1, 0).is_empty());
+    }
+
+    #[test]
+    fn no_offset_is_negative_where_pictures_last_longer_than_foreseen() {
+        // 60 pictures a second become 12: I P B B.
+        let times = decode_times(&[0, 2500, 1500, 7500, 22_500, 15_000], Some(30_000), 1500, 6000);
+        assert_eq!(times[0].decode_time, 0);
+        assert!(times.windows(2).all(|w| w[0].decode_time < w[1].decode_time), "{times:?}");
+        assert!(times.iter().all(|t| t.composition_offset >= 0), "{times:?}");
+        assert_eq!(times.iter().map(|t| i64::from(t.duration)).sum::<i64>(), 30_000);
+        let late = decode_times(&[0, 30_000, 7500, 15_000], Some(37_500), 7500, 6000);
+        assert!(late.iter().all(|t| t.composition_offset >= 0), "{late:?}");
+        let shown: Vec<_> = late.iter().map(|t| t.decode_time + i64::from(t.composition_offset)).collect();
+        assert_eq!(shown, [6000, 36_000, 13_500, 21_000]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use ffmpeg_next::ffi as av;
 pub(crate) use ffmpeg_next::ffi::{AVCodecID, AVFieldOrder, AVPixelFormat, AVSampleFormat};
 use spindle_transcode::protocol::FailKind;
 
+use crate::kind;
 use crate::source::Source;
 
 /// A failure, as it is told to the server.
@@ -217,6 +218,10 @@ impl Input {
         if input.ctx.is_null() || input.io.is_null() {
             return Err(Fail::fault("out of memory"));
         }
+        let head = source_head(&mut input);
+        if let Some(what) = kind::of_no_media(&head) {
+            return Err(Fail::unreadable(format!("not a media file: {what}")));
+        }
         let file_name = c(name);
         let mut format: *const av::AVInputFormat = null();
         // SAFETY: the context and the name live through the call.
@@ -224,11 +229,15 @@ impl Input {
             av::av_probe_input_buffer2(input.io, &raw mut format, file_name.as_ptr(), null_mut(), 0, 1 << 20)
         };
         if score < 0 || format.is_null() {
-            return Err(Fail::unreadable("not a media file: nothing in it is of a known format"));
+            return Err(Fail::unreadable(unknown(&head)));
         }
         // SAFETY: a demuxer description is static.
         let demuxer = text(unsafe { (*format).name }).unwrap_or_default();
         refuse_format(&demuxer)?;
+        if !kind::may_be(&demuxer, &head) {
+            // Only its name said so.
+            return Err(Fail::unreadable(unknown(&head)));
+        }
         // SAFETY: the context is ours. `pb` is set, so nothing is opened by name; `io_open`
         // refuses whatever a demuxer might ask for on top; avformat_open_input frees the context
         // on failure and sets our pointer to null.
@@ -551,6 +560,28 @@ impl Drop for Input {
     }
 }
 
+/// The first bytes, before FFmpeg sees any.
+fn source_head(input: &mut Input) -> Vec<u8> {
+    let source = input.source();
+    let mut head = vec![0; 64 << 10];
+    let mut len = 0;
+    while len < head.len() {
+        match source.read(&mut head[len..]) {
+            Ok(n) if n > 0 => len += n,
+            // FFmpeg meets the same error and reports it.
+            _ => break,
+        }
+    }
+    source.set_position(0);
+    head.truncate(len);
+    head
+}
+
+fn unknown(head: &[u8]) -> String {
+    let what = if kind::is_text(head) { "it is plain text" } else { "nothing in it is of a known format" };
+    format!("not a media file: {what}")
+}
+
 fn refuse_format(demuxer: &str) -> Result<()> {
     let what = match demuxer {
         "hls" | "applehttp" | "hls,applehttp" => "it is an HLS playlist",
@@ -611,6 +642,13 @@ impl Packet {
         // SAFETY: both are valid; the other is empty.
         unsafe { av::av_packet_move_ref(other.0, self.0) };
         other
+    }
+    /// Another reference to the same bytes.
+    pub(crate) fn share(&self) -> Result<Self> {
+        let other = Self::new();
+        // SAFETY: both are valid; the other is empty.
+        check(unsafe { av::av_packet_ref(other.0, self.0) }, "copy a packet")?;
+        Ok(other)
     }
     pub(crate) fn stream(&self) -> usize {
         // SAFETY: field of a valid packet (so for all below).
@@ -761,8 +799,8 @@ pub(crate) struct Caption {
     pub(crate) lines: Vec<String>,
 }
 
-/// A decoder.
-pub(crate) struct Decoder(*mut av::AVCodecContext);
+/// A decoder, and the description that it was opened with.
+pub(crate) struct Decoder(*mut av::AVCodecContext, *mut av::AVCodecParameters);
 
 impl Decoder {
     pub(crate) fn open(input: &Input, stream: usize, threads: bool) -> Result<Self> {
@@ -774,7 +812,8 @@ impl Decoder {
             if codec.is_null() {
                 return Err(Fail::unreadable(format!("no decoder for `{}`", input.facts(stream).codec)));
             }
-            let me = Self(av::avcodec_alloc_context3(codec));
+            let me = Self(av::avcodec_alloc_context3(codec), av::avcodec_parameters_alloc());
+            check(av::avcodec_parameters_copy(me.1, par), "copy parameters")?;
             check(av::avcodec_parameters_to_context(me.0, par), "set up a decoder")?;
             let st = input.stream(stream);
             (*me.0).pkt_timebase = (*st).time_base;
@@ -793,6 +832,22 @@ impl Decoder {
     pub(crate) fn receive(&mut self, frame: &mut Frame) -> bool {
         // SAFETY: open decoder, valid frame.
         unsafe { av::avcodec_receive_frame(self.0, frame.0) >= 0 }
+    }
+    /// A decoder of the same stream that has seen nothing. Flushing is not enough where bytes must
+    /// not depend on history: AC-3 and AAC decoders fill gaps with noise and keep its generator.
+    pub(crate) fn fresh(&self) -> Result<Self> {
+        // SAFETY: the old context and its parameters are ours and live; the new one is freed by
+        // `Drop` on any return after it was wrapped.
+        unsafe {
+            let codec = (*self.0).codec;
+            let me = Self(av::avcodec_alloc_context3(codec), av::avcodec_parameters_alloc());
+            check(av::avcodec_parameters_copy(me.1, self.1), "copy parameters")?;
+            check(av::avcodec_parameters_to_context(me.0, me.1), "set up a decoder")?;
+            (*me.0).pkt_timebase = (*self.0).pkt_timebase;
+            (*me.0).thread_count = 1;
+            check(av::avcodec_open2(me.0, codec, null_mut()), "open a decoder")?;
+            Ok(me)
+        }
     }
     pub(crate) fn flush(&mut self) {
         // SAFETY: open decoder.
@@ -871,7 +926,10 @@ unsafe fn bitmap(r: &av::AVSubtitleRect) -> Bitmap {
 impl Drop for Decoder {
     fn drop(&mut self) {
         // SAFETY: ours, freed once.
-        unsafe { av::avcodec_free_context(&raw mut self.0) };
+        unsafe {
+            av::avcodec_free_context(&raw mut self.0);
+            av::avcodec_parameters_free(&raw mut self.1);
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 #[expect(unsafe_code, reason = "FFmpeg is a C library; all calls into it stand in this file")]
 mod ff;
 mod jobs;
+mod kind;
 mod picture;
 mod probe;
 mod sandbox;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 use spindle_media::info::{
     Attachment, Audio, Chapter, Disposition, Hdr, MediaInfo, Prober, Stream, StreamKind, Subtitle, Video,
@@ -9,14 +10,18 @@ use spindle_media::info::{
 use spindle_media::language;
 use spindle_transcode::bitstream;
 
-use crate::ff::{AVCodecID, AVFieldOrder, Facts, Fail, Input, Media, NOPTS, Result};
+use crate::ff::{AVCodecID, AVFieldOrder, Facts, Fail, Input, Media, NOPTS, Packet, Result};
+use crate::segment;
 use crate::source::Source;
+
+/// Longest search for the length of a file; the server gives a prober 15 s a file.
+const LONGEST_LOOK: Duration = Duration::from_secs(8);
 
 /// Describes the file.
 pub(crate) fn describe(fd: OwnedFd, name: &str) -> Result<MediaInfo> {
     let source = Source::new(fd).map_err(|e| Fail::unreadable(format!("the file cannot be read: {e}")))?;
     let size_bytes = source.size();
-    let input = Input::open(source, name, true)?;
+    let mut input = Input::open(source, name, true)?;
     let streams: Vec<Facts> = (0..input.streams()).map(|i| input.facts(i)).collect();
     if !streams.iter().any(|f| matches!(f.media, Media::Video | Media::Audio | Media::Subtitle)) {
         return Err(Fail::unreadable("it holds neither picture nor sound"));
@@ -29,6 +34,11 @@ pub(crate) fn describe(fd: OwnedFd, name: &str) -> Result<MediaInfo> {
     if streams.iter().all(damaged) && !streams.iter().any(|f| f.media == Media::Subtitle) {
         return Err(Fail::unreadable("damaged: no picture or sound in it can be decoded"));
     }
+    // Recordings that were cut off or streamed have no length in their header.
+    let duration_us = match input.duration_us() {
+        Some(us) => Some(us),
+        None => length_us(&mut input, &streams)?,
+    };
     let start_us = Some(input.start_us()).filter(|t| *t != NOPTS).unwrap_or(0);
     let demuxer = input.demuxer();
     let tags = input.tags();
@@ -43,7 +53,7 @@ pub(crate) fn describe(fd: OwnedFd, name: &str) -> Result<MediaInfo> {
     Ok(MediaInfo {
         container: container(&demuxer, name, &tags, &streams),
         size_bytes,
-        duration_s: input.duration_us().map(|us| us as f64 / 1e6),
+        duration_s: duration_us.map(|us| us as f64 / 1e6),
         start_s: start_us as f64 / 1e6,
         bitrate_bps: u64::try_from(input.bit_rate()).ok().filter(|b| *b > 0),
         chapters: input
@@ -60,6 +70,29 @@ pub(crate) fn describe(fd: OwnedFd, name: &str) -> Result<MediaInfo> {
         probed_by: Prober::Worker,
         streams: streams.into_iter().map(stream).collect(),
     })
+}
+
+/// The length by reading every packet; `None` if that takes longer than a prober may.
+fn length_us(input: &mut Input, streams: &[Facts]) -> Result<Option<i64>> {
+    let shown: Vec<usize> = streams
+        .iter()
+        .filter(|f| matches!(f.media, Media::Video | Media::Audio) && f.disposition & 0x400 == 0)
+        .map(|f| f.index)
+        .collect();
+    input.only(&shown);
+    let start_us = Some(input.start_us()).filter(|t| *t != NOPTS).unwrap_or(0);
+    let began = Instant::now();
+    let mut packet = Packet::new();
+    let mut end_us = 0;
+    while input.read(&mut packet)? {
+        if began.elapsed() > LONGEST_LOOK {
+            return Ok(None);
+        }
+        if let (Some(f), Some(t)) = (streams.get(packet.stream()), packet.pts().or(packet.dts())) {
+            end_us = end_us.max(segment::us(t + packet.duration().max(0), f.time_base, start_us));
+        }
+    }
+    Ok((end_us > 0).then_some(end_us))
 }
 
 fn container(demuxer: &str, name: &str, tags: &BTreeMap<String, String>, streams: &[Facts]) -> String {

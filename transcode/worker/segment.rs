@@ -122,7 +122,8 @@ pub(crate) fn run(talk: &Talk, input: Input, plan: &Plan) -> Result<()> {
         return Err(Fail::request("the boundaries do not ascend"));
     }
     let mut me = Segmenter::open(talk, input, plan)?;
-    let encoder = if matches!(plan.video, Some(VideoPlan::Encode { .. })) { "software" } else { "copy" };
+    let encodes = me.tracks.iter().any(|t| matches!(t.path, Path::Video(_)));
+    let encoder = if encodes { "software" } else { "copy" };
     me.tell_reads();
     talk.send(&Reply::Opened { encoder: encoder.to_owned() });
     loop {
@@ -146,6 +147,8 @@ impl<'a> Segmenter<'a> {
             NOPTS => 0,
             us => us,
         });
+        let mut replay = VecDeque::new();
+        let plan = &Plan { video: copyable(&mut input, plan, start_us, &mut replay)?, ..plan.clone() };
         let mut tracks = Vec::new();
         let mut burn_stream = None;
         let facts_of = |input: &Input, stream: u32, media: Media| {
@@ -198,7 +201,9 @@ impl<'a> Segmenter<'a> {
                 }),
                 AudioPlan::Encode { codec, channels, bitrate_bps, sample_rate, .. } => {
                     let settings = audio_settings(&facts, codec, *channels, *bitrate_bps, *sample_rate)?;
-                    Path::Audio(Box::new(Sound::new(Decoder::open(&input, facts.index, false)?, settings)?))
+                    let decoder = Decoder::open(&input, facts.index, false)?;
+                    let sound = Sound::new(decoder, &facts, settings, &plan.boundaries.0, start_us)?;
+                    Path::Audio(Box::new(sound))
                 }
             };
             tracks.push(Track::new(facts, path));
@@ -217,7 +222,7 @@ impl<'a> Segmenter<'a> {
             tracks,
             burn_stream,
             init: Vec::new(),
-            replay: VecDeque::new(),
+            replay,
             pristine: true,
             at_end: false,
             next: 0,
@@ -253,14 +258,7 @@ impl<'a> Segmenter<'a> {
             _ => false,
         };
         if let Some(stream) = self.tracks.iter().find(|t| asks(t)).map(|t| t.stream) {
-            let mut packet = Packet::new();
-            while self.replay.len() < 5000 && self.input.read(&mut packet)? {
-                let found = packet.stream() == stream;
-                self.replay.push_back(packet.take());
-                if found {
-                    break;
-                }
-            }
+            read_until(&mut self.input, stream, &mut self.replay)?;
         }
         let first = |stream: usize| self.replay.iter().find(|p| p.stream() == stream);
         let mut encoders = Vec::new();
@@ -414,7 +412,7 @@ impl<'a> Segmenter<'a> {
                 }
                 Path::CopyAudio(copy) => copy.last_end = i64::MIN,
                 Path::Video(pictures) => pictures.restart(n),
-                Path::Audio(sound) => sound.restart(target)?,
+                Path::Audio(sound) => sound.restart(n)?,
             }
         }
         self.at_end = false;
@@ -555,7 +553,7 @@ impl<'a> Segmenter<'a> {
             if !self.at_end {
                 self.at_end = true;
                 for t in &mut self.tracks {
-                    t.finish(start_us, next, &self.b)?;
+                    t.finish(start_us)?;
                 }
             }
             return Ok(());
@@ -694,15 +692,15 @@ impl Track {
             Path::CopyVideo(_) => self.copy_video(packet, start_us, next, b),
             Path::CopyAudio(_) => self.copy_audio(packet, start_us, next, b),
             Path::Video(_) => self.encode_video(Some(&packet), start_us),
-            Path::Audio(_) => self.encode_audio(Some(&packet), start_us, next, b),
+            Path::Audio(_) => self.encode_audio(Some(&packet)),
         }
     }
 
-    fn finish(&mut self, start_us: i64, next: usize, b: &Boundaries) -> Result<()> {
+    fn finish(&mut self, start_us: i64) -> Result<()> {
         match self.path {
             Path::CopyVideo(_) | Path::CopyAudio(_) => Ok(()),
             Path::Video(_) => self.encode_video(None, start_us),
-            Path::Audio(_) => self.encode_audio(None, start_us, next, b),
+            Path::Audio(_) => self.encode_audio(None),
         }?;
         self.closed = usize::MAX;
         Ok(())
@@ -817,34 +815,64 @@ impl Track {
         Ok(())
     }
 
-    fn encode_audio(
-        &mut self,
-        packet: Option<&Packet>,
-        start_us: i64,
-        next: usize,
-        b: &Boundaries,
-    ) -> Result<()> {
+    fn encode_audio(&mut self, packet: Option<&Packet>) -> Result<()> {
         let Path::Audio(sound) = &mut self.path else { return Ok(()) };
-        let tb = self.facts.time_base;
         let mut out = Vec::new();
-        sound.feed(packet, |t| us(t, tb, start_us), &mut out)?;
-        let duration = sound.frame_size();
+        sound.feed(packet, &mut out)?;
+        let (duration, segment) = (sound.frame_size(), sound.segment());
         for e in out {
-            let segment = b.segment_at(e.at * 1_000_000 / self.timescale, 0);
-            if segment < next {
-                continue;
-            }
-            self.closed = self.closed.max(segment);
             self.push(Out {
-                segment,
+                segment: e.segment,
                 at: e.at,
                 duration,
                 sync: true,
                 data: Payload::Packet { packet: e.packet, skip: 0 },
             });
         }
+        self.closed = self.closed.max(segment);
         Ok(())
     }
+}
+
+/// Reads until the first packet of the stream is among those that were read.
+fn read_until(input: &mut Input, stream: usize, read: &mut VecDeque<Packet>) -> Result<()> {
+    let mut packet = Packet::new();
+    while !read.iter().any(|p| p.stream() == stream) && read.len() < 5000 && input.read(&mut packet)? {
+        read.push_back(packet.take());
+    }
+    Ok(())
+}
+
+/// The plan for the picture, unless it cannot be copied: where an edit list begins the
+/// presentation between two key frames (a film trimmed on a phone), pictures before it would have
+/// to be sent, and players would show them. Such a picture is encoded, and the status says so.
+fn copyable(
+    input: &mut Input,
+    plan: &Plan,
+    start_us: i64,
+    read: &mut VecDeque<Packet>,
+) -> Result<Option<VideoPlan>> {
+    let Some(VideoPlan::Copy { stream }) = plan.video else { return Ok(plan.video.clone()) };
+    let index = stream as usize;
+    if index >= input.streams() || input.facts(index).codec_id != AVCodecID::AV_CODEC_ID_H264 {
+        return Ok(plan.video.clone());
+    }
+    read_until(input, index, read)?;
+    let first = read.iter().find(|p| p.stream() == index).and_then(|p| p.pts().or(p.dts()));
+    let facts = input.facts(index);
+    if first.is_none_or(|t| us(t, facts.time_base, start_us) >= -TOLERANCE_US) {
+        return Ok(plan.video.clone());
+    }
+    Ok(Some(VideoPlan::Encode {
+        stream,
+        codec: "h264".to_owned(),
+        max_width: None,
+        max_height: None,
+        max_bitrate_bps: None,
+        fps_cap: None,
+        burn_subtitle: None,
+        tone_map: false,
+    }))
 }
 
 /// By how much a picture may be decoded after its turn in the order of showing, in microseconds:

@@ -251,6 +251,9 @@ async fn a_segment_has_the_same_bytes_in_whatever_order_it_is_asked_for() {
         ("a.mp4", copy()),
         ("b.mkv", (encode().0, None)),
         ("c.mkv", (encode().0, copy().1)),
+        ("d.mkv", (copy().0, encode().1)),
+        ("d.ts", (copy().0, encode().1)),
+        ("d.mp4", encode()),
     ] {
         let film = lab.make(name, FILM);
         let mut seen: Vec<Option<Vec<u8>>> = vec![None; 6];
@@ -382,6 +385,19 @@ async fn what_is_no_media_is_refused_with_a_reason_and_nothing_else_is_opened() 
         "<?xml version=\"1.0\"?><MPD xmlns=\"urn:mpeg:dash:schema:mpd:2011\" profiles=\"urn:mpeg:dash:profile:isoff-live:2011\"></MPD>",
     );
     let empty = text("c.mp4", "");
+    let list = text("List (1998).mp4", &format!("#EXTM3U\nfile://{s}\n"));
+    let page = text("e.mkv", "<!DOCTYPE html>\n<html><body>404</body></html>\n");
+    let plain = text("f.mp4", "This film was removed.\n");
+    let zeros = lab.dir.path().join("g.mp4");
+    std::fs::write(&zeros, vec![0; 100_000]).unwrap();
+    let noise = lab.dir.path().join("h.mp4");
+    let mut state = 1_u64;
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    std::fs::write(&noise, (0..100_000).map(|_| random()).collect::<Vec<u8>>()).unwrap();
+    let zip = text("i.mkv", "PK\u{3}\u{4}\u{14}\0\0\0");
     let whole = std::fs::read(&secret).unwrap();
     let cut = lab.dir.path().join("cut.mp4");
     std::fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
@@ -391,6 +407,12 @@ async fn what_is_no_media_is_refused_with_a_reason_and_nothing_else_is_opened() 
         (&dash, "DASH"),
         (&empty, "empty file"),
         (&cut, "moov"),
+        (&list, "playlist"),
+        (&page, "web page"),
+        (&plain, "plain text"),
+        (&zeros, "zeros"),
+        (&noise, "known format"),
+        (&zip, "ZIP"),
     ] {
         let name = path.file_name().unwrap().to_str().unwrap();
         let error = lab.transcoder.probe(fd(path), name).await.unwrap_err();
@@ -398,6 +420,97 @@ async fn what_is_no_media_is_refused_with_a_reason_and_nothing_else_is_opened() 
         assert!(error.to_string().contains(word), "{name}: {error}");
     }
     assert!(lab.transcoder.probe(fd(&secret), "secret.mp4").await.is_ok(), "the prober goes on");
+    lab.close().await;
+}
+
+/// The prober under strace: from its hello on it opens nothing by name.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_playlist_makes_the_worker_open_nothing() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        return;
+    }
+    let lab = Lab::new();
+    let list = lab.dir.path().join("List (1998).mp4");
+    std::fs::write(
+        &list,
+        "#EXTM3U\n#EXT-X-VERSION:3\n#EXTINF:9,\nhttp://127.0.0.1:9/a.ts\nfile:///etc/passwd\n",
+    )
+    .unwrap();
+    // The first file starts the prober; its process is then followed for the second.
+    let film = lab.make("film.mkv", FILM);
+    lab.transcoder.probe(fd(&film), "film.mkv").await.unwrap();
+    let log = lab.dir.path().join("strace");
+    let workers: Vec<String> = std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|e| e.unwrap().file_name().into_string().ok())
+        .filter(|pid| {
+            std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
+                .is_ok_and(|c| c.contains(&format!("--parent={}", std::process::id())))
+        })
+        .collect();
+    let mut strace = Command::new("strace")
+        .args(["-f", "-qq", "-e", "trace=open,openat,openat2,socket,connect,execve", "-o"])
+        .arg(&log)
+        .args(workers.iter().flat_map(|pid| ["-p", pid.as_str()]))
+        .spawn()
+        .unwrap();
+    let traced = || {
+        workers.iter().all(|pid| {
+            std::fs::read_to_string(format!("/proc/{pid}/status"))
+                .is_ok_and(|s| !s.contains("TracerPid:\t0\n"))
+        })
+    };
+    until("strace follows", Duration::from_secs(10), traced).await;
+    let error = lab.transcoder.probe(fd(&list), "List (1998).mp4").await.unwrap_err();
+    assert!(error.to_string().contains("HLS playlist"), "{error}");
+    signal(strace.id(), "INT");
+    strace.wait().unwrap();
+    let seen = std::fs::read_to_string(&log).unwrap();
+    let opened: Vec<&str> = seen
+        .lines()
+        .filter(|l| l.contains("open") || l.contains("socket(") || l.contains("connect("))
+        .collect();
+    assert!(opened.is_empty(), "{opened:?}");
+    lab.close().await;
+}
+
+/// MPEG-2 becomes H.264 whose pictures are all there: in each segment with the init segment alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_picture_of_an_encoded_segment_decodes_with_the_init_segment() {
+    let lab = Lab::new();
+    let film = lab.make(
+        "film.mkv",
+        "-f lavfi -i testsrc2=s=640x360:r=25:d=6 -f lavfi -i sine=f=440:r=48000:d=6 \
+         -c:v mpeg2video -b:v 3M -g 12 -bf 2 -c:a ac3 -b:a 192k",
+    );
+    for rate in [None, Some(500_000), Some(4_000_000)] {
+        let (video, audio) = encode();
+        let Some(VideoPlan::Encode { stream, codec, .. }) = video else { unreachable!() };
+        let video = VideoPlan::Encode {
+            stream,
+            codec,
+            max_width: None,
+            max_height: None,
+            max_bitrate_bps: rate,
+            fps_cap: None,
+            burn_subtitle: None,
+            tone_map: false,
+        };
+        let b = [0, 2_000_000, 4_000_000, 6_000_000];
+        let (rendition, _) = lab.open(&film, plan(Some(video), audio, &b));
+        for n in 0..3 {
+            let path = save(&lab, &rendition, "one.mp4", &[n]).await;
+            assert_eq!(decode(&path), "", "segment {n} at {rate:?}");
+            let out = Command::new("ffprobe")
+                .args(["-v", "error", "-count_frames", "-select_streams", "v:0"])
+                .args(["-show_entries", "stream=nb_read_frames", "-of", "csv=p=0"])
+                .arg(&path)
+                .output()
+                .unwrap();
+            assert!(out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
+            assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "50", "segment {n} at {rate:?}");
+        }
+    }
     lab.close().await;
 }
 
