@@ -402,7 +402,7 @@ impl Input {
             let side = |kind| {
                 let mut size = 0;
                 let data = av::av_stream_get_side_data(st, kind, &raw mut size);
-                (!data.is_null()).then(|| std::slice::from_raw_parts(data, size as usize))
+                (!data.is_null()).then(|| std::slice::from_raw_parts(data, size))
             };
             use av::AVPacketSideDataType as Side;
             let rotation = side(Side::AV_PKT_DATA_DISPLAYMATRIX).filter(|d| d.len() >= 36).map_or(0, |d| {
@@ -1311,7 +1311,10 @@ pub(crate) fn init_segment(tracks: &[InitTrack<'_>]) -> Result<Vec<u8>> {
                         (*(*st).codecpar).extradata = p;
                         (*(*st).codecpar).extradata_size = data.len() as c_int;
                     }
-                    (*st).sample_aspect_ratio = av::av_guess_sample_aspect_ratio(input.ctx, from, null_mut());
+                    let sar = av::av_guess_sample_aspect_ratio(input.ctx, from, null_mut());
+                    (*st).sample_aspect_ratio = sar;
+                    // The container's shape of a pixel goes before the codec's; the muxer refuses two.
+                    (*(*st).codecpar).sample_aspect_ratio = sar;
                     (*st).avg_frame_rate = (*from).avg_frame_rate;
                     (*st).time_base = if (*(*from).codecpar).codec_type == av::AVMediaType::AVMEDIA_TYPE_AUDIO
                     {
