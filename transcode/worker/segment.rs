@@ -780,7 +780,9 @@ impl Track {
             return Ok(());
         }
         at = at.max(0);
-        if at < copy.last_end.saturating_sub(duration / 2) {
+        // Packets of TrueHD are shorter than Matroska's millisecond.
+        let doubt = if copy.coarse { self.timescale / 500 } else { 0 };
+        if at < copy.last_end.saturating_sub(duration / 2 + doubt) {
             // Time goes back: a repeated packet.
             return Ok(());
         }
