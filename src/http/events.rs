@@ -25,17 +25,23 @@ pub(super) fn router() -> OpenApiRouter<ServerState> {
 /// Scans, sessions, disk rates (1 Hz), changes of the library, notices.
 #[utoipa::path(get, path = "/events", responses((status = 200, description = "text/event-stream")))]
 async fn events(
-    _viewer: Viewer,
+    viewer: Viewer,
     State(state): State<ServerState>,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let library = BroadcastStream::new(state.library.subscribe()).map(|event| match event {
-        Ok(event) => of_library(&event),
+    let owns = viewer.user.role == library::Role::Admin;
+    let library = BroadcastStream::new(state.library.subscribe()).map(move |event| match event {
+        Ok(event) => of_library(&event, owns),
         Err(BroadcastStreamRecvError::Lagged(lost)) => missed(lost),
     });
-    let live = BroadcastStream::new(state.sessions.subscribe()).map(|event| match event {
-        Ok(sessions::Event::Session(view)) => named("session", &view),
-        Ok(sessions::Event::Io(rates)) => named("io", &rates),
-        Err(BroadcastStreamRecvError::Lagged(lost)) => missed(lost),
+    let live = BroadcastStream::new(state.sessions.subscribe()).filter_map(move |event| {
+        let told = match event {
+            Ok(event) => event.for_user(&viewer.user).map(|event| match event {
+                sessions::Event::Session(view) => named("session", &view),
+                sessions::Event::Io(rates) => named("io", &rates),
+            }),
+            Err(BroadcastStreamRecvError::Lagged(lost)) => Some(missed(lost)),
+        };
+        std::future::ready(told)
     });
     let until = state.shutdown.token();
     let stream = futures_util::stream::select(library, live)
@@ -56,7 +62,8 @@ fn named(name: &str, data: &impl serde::Serialize) -> Event {
         .unwrap_or_else(|_| Event::default().event("notice").data("{}"))
 }
 
-fn of_library(event: &library::Event) -> Event {
+/// Reports and reasons name folders of this machine: they are for the owner.
+fn of_library(event: &library::Event, owns: bool) -> Event {
     use library::Event as E;
     match event {
         E::Library { revision } => named("library", &json!({ "revision": revision })),
@@ -65,9 +72,11 @@ fn of_library(event: &library::Event) -> Event {
             named("scan", &json!({ "library": library, "phase": phase, "done": done, "total": total }))
         }
         E::ScanFinished { library, report } => {
+            let report = owns.then_some(report);
             named("scan", &json!({ "library": library, "phase": "finished", "report": report }))
         }
         E::ScanFailed { library, reason } => {
+            let reason = owns.then_some(reason);
             named("scan", &json!({ "library": library, "phase": "failed", "reason": reason }))
         }
     }

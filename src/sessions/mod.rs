@@ -91,6 +91,23 @@ pub struct IoRates {
 pub struct SessionRates {
     /// Bytes a second by disk.
     pub disks: HashMap<String, u64>,
+    /// Account that watches, to decide who hears of it.
+    #[serde(skip)]
+    pub owner: String,
+}
+
+impl Event {
+    /// What of this event `user` may hear: sessions are one's own, or everybody's for the owner.
+    #[must_use]
+    pub fn for_user(self, user: &User) -> Option<Self> {
+        match self {
+            Self::Session(view) => may_see(user, &view.owner).then_some(Self::Session(view)),
+            Self::Io(mut rates) => {
+                rates.sessions.retain(|_, session| may_see(user, &session.owner));
+                Some(Self::Io(rates))
+            }
+        }
+    }
 }
 
 /// How the bytes of a session are made.
@@ -193,6 +210,9 @@ pub struct SessionView {
     pub started: String,
     /// Whether it has ended.
     pub ended: bool,
+    /// Account that watches, to decide who hears of it.
+    #[serde(skip)]
+    pub owner: String,
 }
 
 /// What a playing client reports.
@@ -434,7 +454,8 @@ impl Sessions {
                 continue;
             };
             let disks = session.rates(&record);
-            rates.sessions.insert(session.id.clone(), SessionRates { disks });
+            let owner = session.user.id.clone();
+            rates.sessions.insert(session.id.clone(), SessionRates { disks, owner });
             if save && let Err(error) = self.save(&session, record, None).await {
                 tracing::warn!(session = %session.id, %error, "unable to save the record of a session");
             }
@@ -512,6 +533,7 @@ impl Session {
             disks: live.rates.clone(),
             started: rfc3339(self.started_us),
             ended,
+            owner: self.user.id.clone(),
         }
     }
 
@@ -553,5 +575,30 @@ pub fn word(method: Method) -> &'static str {
         Method::DirectPlay => "direct_play",
         Method::DirectStream => "direct_stream",
         Method::Transcode => "transcode",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(id: &str, role: Role) -> User {
+        User { id: id.to_owned(), name: id.to_owned(), role, created: String::new() }
+    }
+
+    #[test]
+    fn a_viewer_hears_of_own_sessions_and_the_owner_of_all() {
+        let mut rates = IoRates::default();
+        for owner in ["ann", "bob"] {
+            let of = SessionRates { owner: owner.to_owned(), ..SessionRates::default() };
+            rates.sessions.insert(format!("session of {owner}"), of);
+        }
+        let heard = |who: &User| match Event::Io(rates.clone()).for_user(who) {
+            Some(Event::Io(rates)) => rates.sessions.len(),
+            _ => 0,
+        };
+        assert_eq!(heard(&user("bob", Role::User)), 1);
+        assert_eq!(heard(&user("cyd", Role::User)), 0);
+        assert_eq!(heard(&user("ann", Role::Admin)), 2);
     }
 }

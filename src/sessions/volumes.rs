@@ -59,7 +59,14 @@ impl Sessions {
         let playable = self.0.parts.library.playable(item, version).await?;
         let part = playable.parts.into_iter().next();
         let part = part.ok_or_else(|| SessionError::Unavailable(playable.title.clone()))?;
-        let mut layout = self.layout_of(&part.path).await?;
+        let asked = self.layout_of(&part.path).await;
+        let mut layout = asked.map_err(|error| match error {
+            SessionError::Storage(error) => {
+                tracing::warn!(file = %part.name, %error, "unable to tell where a file lies");
+                SessionError::Unavailable(part.name.clone())
+            }
+            other => other,
+        })?;
         // Where the library lies on this machine is nobody's business.
         layout.file = PathBuf::from(part.name);
         Ok(layout)

@@ -7,7 +7,7 @@ use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use spindle_base::error::ErrorKind;
-use spindle_library::{LibraryInfo, LibraryKind, LibraryPatch, NewLibrary, Page, UnreadableFile};
+use spindle_library::{LibraryInfo, LibraryKind, LibraryPatch, NewLibrary, Page, Role, UnreadableFile};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -67,8 +67,16 @@ struct PatchBody {
 
 /// Every library.
 #[utoipa::path(get, path = "/libraries", responses((status = 200), (status = 401)))]
-async fn list(_viewer: Viewer, State(state): State<ServerState>) -> Result<Json<List<Shown>>, Problem> {
-    let all = state.library.libraries().await?;
+async fn list(viewer: Viewer, State(state): State<ServerState>) -> Result<Json<List<Shown>>, Problem> {
+    let mut all = state.library.libraries().await?;
+    if viewer.user.role != Role::Admin {
+        // Where a library lies on this machine is the owner's business.
+        for library in &mut all {
+            library.paths.clear();
+            library.report = None;
+            library.warning = None;
+        }
+    }
     Ok(Json(List::whole(all.into_iter().map(|l| show(&state, l)).collect())))
 }
 

@@ -1,8 +1,11 @@
 //! `GET /storage`: every library volume down to its disks, with live figures.
 
+use std::path::PathBuf;
+
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
+use spindle_library::Role;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -27,8 +30,18 @@ struct Shown {
 
 /// Topology of every library volume with live per-disk figures.
 #[utoipa::path(get, path = "/storage", responses((status = 200), (status = 401)))]
-async fn storage(_viewer: Viewer, State(state): State<ServerState>) -> Result<Json<Shown>, Problem> {
-    let volumes = state.sessions.volumes().await?;
+async fn storage(viewer: Viewer, State(state): State<ServerState>) -> Result<Json<Shown>, Problem> {
+    let mut volumes = state.sessions.volumes().await?;
+    if viewer.user.role != Role::Admin {
+        // Where a library lies on this machine is the owner's business; the disks are shown.
+        for volume in &mut volumes {
+            if let Some(topology) = &mut volume.topology {
+                topology.path = PathBuf::new();
+                topology.filesystem.mount = PathBuf::new();
+            }
+            volume.why = volume.why.take().map(|_| "this volume cannot be told now".to_owned());
+        }
+    }
     Ok(Json(Shown {
         total: volumes.len() as u64,
         items: volumes,
