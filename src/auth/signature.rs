@@ -36,6 +36,10 @@ impl Key {
             return None;
         }
         let expires_s = i64::from_str_radix(expires, 16).ok()?;
+        // One spelling: what was not issued letter by letter is not ours.
+        if format!("{expires_s:x}") != expires {
+            return None;
+        }
         let ours = hex(&self.mac(session, expires_s));
         let same: bool = ours.as_bytes().ct_eq(mac.as_bytes()).into();
         (same && now_s < expires_s).then_some(session)
@@ -73,6 +77,9 @@ mod tests {
         for wrong in [
             signed.replace("abc", "abd"),
             signed.replace("3e8", "3e9"),
+            signed.replace("3e8", "+3e8"),
+            signed.replace("3e8", "03e8"),
+            signed.replace("3e8", "3E8"),
             signed[..signed.len() - 1].to_owned(),
             format!("{signed}.x"),
             format!("{signed}0"),

@@ -80,6 +80,8 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
         }
     }
     log(&config);
+    spindle_storage::return_freed_memory();
+    allow_many_descriptors();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("spindle-io").build()?;
     runtime.block_on(async {
@@ -94,6 +96,16 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
         Ok::<_, anyhow::Error>(())
     })?;
     Ok(())
+}
+
+/// Every connection, open film and cached segment takes a descriptor, and the usual soft limit of
+/// 1024 is there for programs that use select(2): the hard limit is what the owner allows.
+fn allow_many_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        tracing::warn!(%error, "unable to raise the limit of open files");
+    }
 }
 
 /// An address that a person can open: `0.0.0.0` is reached as localhost.

@@ -36,6 +36,11 @@ impl Problem {
         Self::new(ErrorKind::BadInput, detail)
     }
 
+    /// The body is longer than any that this route takes.
+    pub fn too_large(detail: impl Into<String>) -> Self {
+        Self { status: StatusCode::PAYLOAD_TOO_LARGE, detail: detail.into(), retry_after_s: None }
+    }
+
     /// There is no such thing.
     pub fn not_found(detail: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, detail)

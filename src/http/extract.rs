@@ -22,6 +22,9 @@ pub(crate) struct Path<T>(pub(crate) T);
 
 impl From<JsonRejection> for Problem {
     fn from(rejection: JsonRejection) -> Self {
+        if rejection.status() == http::StatusCode::PAYLOAD_TOO_LARGE {
+            return Self::too_large(rejection.body_text());
+        }
         Self::bad_input(rejection.body_text())
     }
 }

@@ -35,6 +35,7 @@ pub use recorder::record::{
     Attribution, AttributionMode, DiskIo, DiskRate, DiskSeries, IoRecord, Percentiles, Seek, SeriesJson, Stall,
     Striping, SystemDiskSeries,
 };
+pub use sys::return_freed_memory;
 pub use storage::{Config, HelperMode, Storage, WorkerRead};
 pub use trace::helper::{HelperEndpoint, HelperError, run_helper};
 pub use topology::{Advice, Filesystem, LayoutKind, Node, Topology};

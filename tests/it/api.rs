@@ -35,6 +35,28 @@ fn guessing_passwords_is_slowed_down() {
 }
 
 #[test]
+fn guesses_sent_side_by_side_are_counted_like_those_in_a_row() {
+    let app = TestApp::start(|_| {});
+    let owner = app.owner();
+    let wrong = json!({"username": "ann", "password": "wrong horse"});
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let guess = || owner.post("/api/v1/auth/login", &wrong).status;
+        let threads: Vec<_> = (0..24).map(|_| scope.spawn(guess)).collect();
+        threads.into_iter().map(|t| t.join().expect("no panic")).collect()
+    });
+    let looked_at = statuses.iter().filter(|s| **s == 401).count();
+    // Five are free, two are checked at once; a wait of two seconds may end while the others queue.
+    assert!((5..=9).contains(&looked_at), "{statuses:?}");
+}
+
+#[test]
+fn a_body_that_is_too_long_is_413() {
+    let app = TestApp::start(|_| {});
+    let long = json!({"username": "x".repeat(300 << 10), "password": "correct horse"});
+    assert_eq!(app.owner().post("/api/v1/auth/login", &long).status, 413);
+}
+
+#[test]
 fn every_route_but_the_open_ones_refuses_a_stranger() {
     let app = TestApp::start(|_| {});
     let _owner = app.owner();

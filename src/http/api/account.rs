@@ -8,6 +8,7 @@ use http::{HeaderMap, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use spindle_base::error::ErrorKind;
 use spindle_library::User;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -82,8 +83,10 @@ async fn login(
     headers: HeaderMap,
     Body(body): Body<Credentials>,
 ) -> Result<(HeaderMap, Json<SignedIn>), Problem> {
-    let now_s = state.clock.unix_us() / 1_000_000;
     let keys = [format!("name {}", body.username.to_lowercase()), format!("address {}", peer.ip())];
+    // Asked when its turn has come: guesses sent side by side are counted like those in a row.
+    let turn = turn_to_hash().await?;
+    let now_s = state.clock.unix_us() / 1_000_000;
     if let Some(wait) = keys.iter().filter_map(|k| state.throttle.wait_s(k, now_s)).max() {
         let detail = format!("too many failed attempts; try again in {wait} s");
         let problem = Problem::new(ErrorKind::TooMany, detail);
@@ -92,7 +95,7 @@ async fn login(
     let known = state.library.user_for_login(&body.username).await?;
     let (user, stored) = known.map_or((None, None), |(user, hash)| (Some(user), Some(hash)));
     let given = body.password;
-    let matches = blocking(move || password::verify(&given, stored.as_deref())).await?;
+    let matches = blocking(&turn, move || password::verify(&given, stored.as_deref())).await?;
     let Some(user) = user.filter(|_| matches) else {
         for key in &keys {
             state.throttle.failed(key, now_s);
@@ -160,11 +163,22 @@ fn valid_name(name: &str) -> Result<String, Problem> {
 }
 
 async fn hash_password(given: String) -> Result<String, Problem> {
-    blocking(move || password::hash(&given)).await?.map_err(|error| Problem::bad_input(error.to_string()))
+    let turn = turn_to_hash().await?;
+    blocking(&turn, move || password::hash(&given)).await?.map_err(|error| Problem::bad_input(error.to_string()))
 }
 
-/// Argon2 takes tens of milliseconds: never on the executor.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
+/// Anybody may ask for a sign-in, and one hash takes 19 MiB: only so many at once.
+static HASHING: Semaphore = Semaphore::const_new(2);
+
+async fn turn_to_hash() -> Result<SemaphorePermit<'static>, Problem> {
+    HASHING.acquire().await.map_err(|_| Problem::new(ErrorKind::Fault, "unable to check the password"))
+}
+
+/// Argon2 takes tens of milliseconds: never on the executor, and in its turn.
+async fn blocking<T: Send + 'static>(
+    _turn: &SemaphorePermit<'static>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Problem> {
     tokio::task::spawn_blocking(work)
         .await
         .map_err(|_| Problem::new(ErrorKind::Fault, "unable to check the password"))

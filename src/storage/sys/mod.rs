@@ -27,6 +27,18 @@ pub(crate) fn process_cpu_us() -> u64 {
     usage(libc::RUSAGE_SELF).map_or(0, |u| of(u.ru_utime) + of(u.ru_stime))
 }
 
+/// Has blocks of a megabyte and more returned to the system when they are freed. glibc's own limit
+/// rises with the first such block: then each of its arenas keeps tens of megabytes for ever, which
+/// a password hash (19 MiB) or a burst of readers does (mallopt(3), `M_MMAP_THRESHOLD`).
+pub fn return_freed_memory() {
+    #[cfg(target_env = "gnu")]
+    for (parameter, value) in [(libc::M_MMAP_THRESHOLD, 1 << 20), (libc::M_TRIM_THRESHOLD, 1 << 20)] {
+        // SAFETY: it takes two integers and changes the allocator's settings under its own lock.
+        // JUSTIFICATION: there is no safe wrapper, and a variable would have to be set before the start.
+        let _refused_leaves_the_default = unsafe { libc::mallopt(parameter, value) };
+    }
+}
+
 fn usage(who: libc::c_int) -> Option<libc::rusage> {
     let mut out = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: `out` is a writable rusage; the kernel fills all of it or fails.
