@@ -21,6 +21,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
+use axum::response::IntoResponse as _;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, Version, header};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -28,10 +29,12 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use spindle_base::clock::SharedClock;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::lane::{self, Sent};
+use super::problem::Problem;
 use super::reply::Reply;
 
 /// A head longer than this is refused: browsers send 1 to 2 KiB, cookies included.
@@ -156,6 +159,8 @@ enum Next {
 /// Waits for the next head and says whose it is. What was read stays in `buffer`, less the head
 /// of a media request, which is taken out.
 async fn next_request(socket: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Next> {
+    // One deadline for a whole head: a client that sends a byte now and then does not move it.
+    let (mut deadline, mut begun) = (Instant::now() + IDLE_TIMEOUT, false);
     loop {
         match classify(buffer) {
             Class::More => {}
@@ -176,9 +181,11 @@ async fn next_request(socket: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Resul
                 Parsed::Partial => {}
             },
         }
-        let patience = if buffer.is_empty() { IDLE_TIMEOUT } else { HEAD_TIMEOUT };
+        if !begun && !buffer.is_empty() {
+            (deadline, begun) = (Instant::now() + HEAD_TIMEOUT, true);
+        }
         buffer.reserve(2048);
-        match tokio::time::timeout(patience, socket.read_buf(buffer)).await {
+        match tokio::time::timeout_at(deadline, socket.read_buf(buffer)).await {
             Err(_elapsed) => return Ok(Next::Closed),
             Ok(Ok(0)) if buffer.is_empty() => return Ok(Next::Closed),
             // Half a head and then the end: hyper answers or closes.
@@ -263,13 +270,19 @@ fn head_of(request: &httparse::Request<'_, '_>) -> Option<Head> {
     let has_body = headers.contains_key(header::TRANSFER_ENCODING)
         || headers.get_all(header::CONTENT_LENGTH).iter().any(|v| v.as_bytes() != b"0");
     let special = headers.contains_key(header::UPGRADE) || headers.contains_key(header::EXPECT);
-    // RFC 9112 section 3.2: a 1.1 request without exactly one Host is a 400, which hyper gives.
+    // RFC 9112 section 3.2: a 1.1 request without exactly one Host is a 400, which the
+    // other side gives.
     let hosts = headers.get_all(header::HOST).iter().count();
     if has_body || special || (version == Version::HTTP_11 && hosts != 1) {
         return None;
     }
     let keep_alive = keeps_alive(&headers, version);
     Some(Head { request_method: method, uri, headers, version, keep_alive })
+}
+
+/// RFC 9112 section 3.2: without exactly one Host a 1.1 request is a 400. hyper leaves that to us.
+fn has_its_host<B>(request: &Request<B>) -> bool {
+    request.version() != Version::HTTP_11 || request.headers().get_all(header::HOST).iter().count() == 1
 }
 
 /// RFC 9112 section 9.3.
@@ -296,7 +309,8 @@ async fn http2(socket: TcpStream, buffer: Vec<u8>, peer: SocketAddr, services: &
     builder
         .timer(TokioTimer::new())
         .keep_alive_interval(Duration::from_secs(60))
-        .max_concurrent_streams(128)
+        // Each stream that nobody reads holds a buffer.
+        .max_concurrent_streams(32)
         .max_header_list_size(u32::try_from(MAX_HEAD_BYTES).unwrap_or(u32::MAX));
     let mut connection = std::pin::pin!(builder.serve_connection(io, service));
     let result = tokio::select! {
@@ -334,7 +348,11 @@ async fn http1(
         let request = request.map(|body| Body::new(Tracked::new(body, Side::Request, &turn)));
         let (router, turn) = (router.clone(), Arc::clone(&turn));
         Box::pin(async move {
-            let response = call(router, request, peer).await?;
+            let response = if has_its_host(&request) {
+                call(router, request, peer).await?
+            } else {
+                Problem::bad_input("a request of HTTP/1.1 names its host, once").into_response()
+            };
             Ok::<_, Infallible>(response.map(|body| Tracked::new(body, Side::Response, &turn)))
         })
     });

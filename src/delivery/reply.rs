@@ -106,6 +106,8 @@ impl Reply {
     #[must_use]
     pub fn with_cors(mut self) -> Self {
         let headers = &mut self.headers;
+        // The type is ours by the file's content; a file that looks like a page is not one.
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
         headers.insert(
             header::ACCESS_CONTROL_EXPOSE_HEADERS,
@@ -201,22 +203,28 @@ fn multipart(
     parts
 }
 
-/// Bytes of one buffer of the ordinary lane.
+/// Bytes of one buffer of the ordinary lane, for a client that has shown that it reads.
 const ORDINARY_CHUNK_BYTES: usize = 256 << 10;
+/// Before that: a client may open many streams and read none, and each holds a buffer.
+const FIRST_CHUNK_BYTES: usize = 32 << 10;
+/// Bytes after which a client counts as one that reads.
+const READS_AFTER_BYTES: u64 = 1 << 20;
 
 /// The body of the ordinary lane: reads each part by value, on the same reader threads and with
 /// the same ledger as the fast lane.
 pub fn stream(parts: Vec<Part>) -> impl Stream<Item = std::io::Result<Bytes>> + Send {
-    futures_util::stream::unfold(VecDeque::from(parts), |mut parts| async move {
+    futures_util::stream::unfold((VecDeque::from(parts), 0_u64), |(mut parts, mut sent)| async move {
         loop {
             match parts.pop_front()? {
                 Part::Memory(bytes) if bytes.is_empty() => {}
-                Part::Memory(bytes) => return Some((Ok(bytes), parts)),
+                Part::Memory(bytes) => return Some((Ok(bytes), (parts, sent))),
                 Part::Range(_, range) if range.is_empty() => {}
                 Part::Range(source, range) => {
-                    let result = read_some(&source, range).await;
+                    let chunk = if sent < READS_AFTER_BYTES { FIRST_CHUNK_BYTES } else { ORDINARY_CHUNK_BYTES };
+                    let result = read_some(&source, range, chunk).await;
                     match &result {
                         Ok(bytes) => {
+                            sent += bytes.len() as u64;
                             let start = range.start() + bytes.len() as u64;
                             if let Some(rest) = ByteRange::new(start, range.end()) {
                                 parts.push_front(Part::Range(source, rest));
@@ -224,15 +232,15 @@ pub fn stream(parts: Vec<Part>) -> impl Stream<Item = std::io::Result<Bytes>> + 
                         }
                         Err(_) => parts.clear(),
                     }
-                    return Some((result, parts));
+                    return Some((result, (parts, sent)));
                 }
             }
         }
     })
 }
 
-async fn read_some(source: &Source, range: ByteRange) -> std::io::Result<Bytes> {
-    let max = usize::try_from(range.len_bytes()).unwrap_or(usize::MAX).min(ORDINARY_CHUNK_BYTES);
+async fn read_some(source: &Source, range: ByteRange, chunk_bytes: usize) -> std::io::Result<Bytes> {
+    let max = usize::try_from(range.len_bytes()).unwrap_or(usize::MAX).min(chunk_bytes);
     let bytes = match source {
         Source::File(file) => {
             let read = file.read_at(range.start(), max).await;

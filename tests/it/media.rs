@@ -17,6 +17,20 @@ fn opened() -> (TestApp, crate::app::Client, String, Vec<u8>) {
 }
 
 #[test]
+fn a_request_without_one_host_is_400_and_a_file_is_never_taken_for_a_page() {
+    let (_app, client, url, _bytes) = opened();
+    for hosts in ["", "Host: a\r\nHost: b\r\n"] {
+        for path in [url.as_str(), "/health"] {
+            let mut connection = client.connect();
+            connection.write(&format!("GET {path} HTTP/1.1\r\n{hosts}Range: bytes=0-1\r\n\r\n"));
+            assert_eq!(connection.read(false).status, 400, "{path} {hosts:?}");
+        }
+    }
+    let answer = client.get_with(&url, "Range: bytes=0-1\r\n");
+    assert_eq!(answer.field("x-content-type-options"), Some("nosniff"));
+}
+
+#[test]
 fn ranges_conditions_and_heads_are_answered_as_rfc_9110_has_them() {
     let (_app, client, url, bytes) = opened();
     let size = bytes.len();
