@@ -61,6 +61,7 @@ pub struct App {
     libraries: Vec<String>,
     scan_on_start: bool,
     address: SocketAddr,
+    _lock: std::fs::File,
 }
 
 impl Rooms {
@@ -150,6 +151,7 @@ impl App {
         let listener = listen(config.listen)?;
         let address = listener.local_addr()?;
         let rooms = Rooms::open(&config)?;
+        let lock = only_server(&config.data_dir)?;
         let ids = rooms.ensure_libraries(&config).await?;
         let key = rooms.library.setting_or_insert("media_key", &hex(&random_bytes::<32>())).await?;
         let sessions = Sessions::start(
@@ -200,6 +202,7 @@ impl App {
             libraries: ids,
             scan_on_start: config.scan_on_start,
             address,
+            _lock: lock,
         })
     }
 
@@ -255,6 +258,30 @@ impl App {
         ids.dedup();
         for id in ids {
             self.rooms.scanner.request(&id);
+        }
+    }
+}
+
+/// Two servers of one data directory would each end the other's sessions and pass each other's
+/// scans. The kernel lets go of the lock when its holder dies, however that happens.
+fn only_server(data_dir: &std::path::Path) -> anyhow::Result<std::fs::File> {
+    let path = data_dir.join("server.lock");
+    let file = std::fs::File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .with_context(|| format!("unable to open `{}`", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => anyhow::bail!(
+            "another server uses the data directory `{}`; stop it or choose another with --data-dir",
+            data_dir.display()
+        ),
+        // A filesystem without locks: nothing can be known, and one server is the rule.
+        Err(std::fs::TryLockError::Error(error)) => {
+            tracing::warn!(path = %path.display(), %error, "unable to lock the data directory");
+            Ok(file)
         }
     }
 }
