@@ -115,9 +115,10 @@ impl LibraryError {
             Self::Conflict(_) | Self::NewerSchema { .. } | Self::ForeignDatabase { .. } => ErrorKind::Conflict,
             Self::ChangedMigration { .. } | Self::Damaged { .. } | Self::Picture { .. } => ErrorKind::Unreadable,
             Self::Busy => ErrorKind::OverLimit,
-            Self::Unavailable(_) | Self::Closed => ErrorKind::Unavailable,
+            // A full disk, an error of the disk: it may succeed when the owner has acted.
+            Self::Commit(_) | Self::Unavailable(_) | Self::Closed => ErrorKind::Unavailable,
             Self::Sql(e) | Self::Open { source: e, .. } => sql_kind(e),
-            Self::Commit(_) | Self::Io { .. } | Self::Panicked(_) => ErrorKind::Fault,
+            Self::Io { .. } | Self::Panicked(_) => ErrorKind::Fault,
         }
     }
 

@@ -37,10 +37,24 @@ pub(crate) struct Db {
     readers: Readers,
 }
 
+/// Makes a missing database file 0600, whatever the folder allows: it holds password hashes and the
+/// key of media addresses. SQLite gives its journals the mode of the database.
+fn make_private(path: &Path) -> Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut options = std::fs::OpenOptions::new();
+    match options.write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(LibraryError::io("make", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Db {
     /// Opens `path`, makes it or brings it up to date. Refuses a newer one before touching it.
     pub(crate) fn open(path: &Path, clock: &SharedClock) -> Result<Self> {
         migrate::refuse_newer(path)?;
+        make_private(path)?;
         let mut write = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
         migrate::run(&mut write, path, clock.unix_us())?;
         let mut reads = Vec::with_capacity(READERS);

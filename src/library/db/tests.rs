@@ -28,6 +28,18 @@ fn whole(path: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
+fn the_database_and_its_journals_are_for_their_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let library = Library::open(dir.path(), std::sync::Arc::new(SystemClock)).unwrap();
+    for file in fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().path()).filter(|f| f.is_file()) {
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o077, 0, "{}", file.display());
+    }
+    library.close();
+}
+
+#[test]
 fn a_newer_database_is_refused_and_stays_as_it_is() {
     let dir = tempfile::tempdir().unwrap();
     Library::open(dir.path(), clock()).unwrap().close();

@@ -192,11 +192,16 @@ impl Library {
             .await?;
         let Some((user, last_used)) = found else { return Ok(None) };
         if now - last_used > USED_STEP_US {
-            self.write(move |db| {
-                db.prepare_cached("UPDATE tokens SET last_used = ?2 WHERE hash = ?1")?.execute((&hash[..], now))?;
-                Ok(())
-            })
-            .await?;
+            let noted = self
+                .write(move |db| {
+                    db.prepare_cached("UPDATE tokens SET last_used = ?2 WHERE hash = ?1")?.execute((&hash[..], now))?;
+                    Ok(())
+                })
+                .await;
+            // Bookkeeping: a full disk must not keep anybody from watching.
+            if let Err(error) = noted {
+                tracing::debug!(%error, "unable to note the use of a token");
+            }
         }
         Ok(Some(user))
     }
