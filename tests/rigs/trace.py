@@ -7,6 +7,7 @@ Requests flagged `M` are the filesystem's own blocks (trees, inodes) and are cou
 
     tests/rigs/trace.py DEVICE... -- COMMAND...     trace while COMMAND runs, print a table"""
 import collections
+import glob
 import os
 import re
 import subprocess
@@ -41,7 +42,7 @@ class BlockTrace:
             out.write(str(value))
 
     def __enter__(self):
-        self.root = tempfile.mkdtemp(prefix="spindle-tracefs-")
+        self.root = tempfile.mkdtemp(prefix="spindle-tracefs-%d-" % os.getpid())
         subprocess.run(["mount", "-t", "tracefs", "none", self.root], check=True)
         self.instance = os.path.join(self.root, "instances", "spindle-test-%d" % os.getpid())
         try:
@@ -108,10 +109,10 @@ class BlockTrace:
 
 
 def leftover():
-    """Removes trace instances of test runs that are no more."""
+    """Removes trace instances and mounts of test runs that are no more."""
     if why_not():
         return
-    root = tempfile.mkdtemp(prefix="spindle-tracefs-")
+    root = tempfile.mkdtemp(prefix="spindle-tracefs-%d-" % os.getpid())
     subprocess.run(["mount", "-t", "tracefs", "none", root], check=True)
     try:
         for name in os.listdir(os.path.join(root, "instances")):
@@ -121,6 +122,11 @@ def leftover():
     finally:
         subprocess.run(["umount", root], check=False)
         os.rmdir(root)
+    for old in glob.glob(os.path.join(tempfile.gettempdir(), "spindle-tracefs-*-*")):
+        if not os.path.exists("/proc/" + os.path.basename(old).split("-")[2]):
+            if os.path.ismount(old):
+                subprocess.run(["umount", old], check=False)
+            os.rmdir(old)
 
 
 if __name__ == "__main__":
