@@ -220,7 +220,8 @@ pub fn stream(parts: Vec<Part>) -> impl Stream<Item = std::io::Result<Bytes>> + 
                 Part::Memory(bytes) => return Some((Ok(bytes), (parts, sent))),
                 Part::Range(_, range) if range.is_empty() => {}
                 Part::Range(source, range) => {
-                    let chunk = if sent < READS_AFTER_BYTES { FIRST_CHUNK_BYTES } else { ORDINARY_CHUNK_BYTES };
+                    let chunk =
+                        if sent < READS_AFTER_BYTES { FIRST_CHUNK_BYTES } else { ORDINARY_CHUNK_BYTES };
                     let result = read_some(&source, range, chunk).await;
                     match &result {
                         Ok(bytes) => {

@@ -164,7 +164,9 @@ fn valid_name(name: &str) -> Result<String, Problem> {
 
 async fn hash_password(given: String) -> Result<String, Problem> {
     let turn = turn_to_hash().await?;
-    blocking(&turn, move || password::hash(&given)).await?.map_err(|error| Problem::bad_input(error.to_string()))
+    blocking(&turn, move || password::hash(&given))
+        .await?
+        .map_err(|error| Problem::bad_input(error.to_string()))
 }
 
 /// Anybody may ask for a sign-in, and one hash takes 19 MiB: only so many at once.
