@@ -48,6 +48,15 @@ pub enum ProbeError {
         /// The limit.
         what: String,
     },
+    /// The headers are whole and most of what they describe is not there. Final: a prober that decodes would
+    /// describe the film that was, not the one that is left.
+    #[error("truncated: {what}")]
+    CutOff {
+        /// The file's name.
+        name: String,
+        /// How much is there.
+        what: String,
+    },
     /// The headers are sound and leave out what a decision needs: ask the worker.
     #[error("the headers of `{name}` do not tell {what}")]
     Incomplete {
@@ -72,18 +81,20 @@ impl ProbeError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::NotThisFormat { .. } | Self::Malformed { .. } | Self::Incomplete { .. } => {
-                ErrorKind::Unreadable
-            }
+            Self::NotThisFormat { .. }
+            | Self::Malformed { .. }
+            | Self::CutOff { .. }
+            | Self::Incomplete { .. } => ErrorKind::Unreadable,
             Self::OverLimit { .. } => ErrorKind::OverLimit,
             Self::Io { .. } => ErrorKind::Unavailable,
         }
     }
 
-    /// Whether a prober that decodes may know more. Only an error of the file itself is final.
+    /// Whether a prober that decodes may know more. Only an error of the disk, and a file of which most is
+    /// missing, are final.
     #[must_use]
     pub fn worth_asking_the_worker(&self) -> bool {
-        !matches!(self, Self::Io { .. })
+        !matches!(self, Self::Io { .. } | Self::CutOff { .. })
     }
 }
 
@@ -92,6 +103,7 @@ impl ProbeError {
 pub(crate) enum Fail {
     NotThisFormat,
     Malformed(String),
+    CutOff(String),
     OverLimit(String),
     Incomplete(String),
     Io(io::Error),
@@ -108,6 +120,16 @@ impl From<io::Error> for Fail {
 
 pub(crate) fn malformed<T>(what: impl Into<String>) -> Result<T, Fail> {
     Err(Fail::Malformed(what.into()))
+}
+
+/// Refuses a file of which less than half of what its headers claim is there: what is left is not the film. A
+/// file that lacks less plays to where it ends.
+pub(crate) fn mostly_there(present_bytes: u64, claimed_bytes: u64) -> Result<(), Fail> {
+    if present_bytes >= claimed_bytes / 2 {
+        return Ok(());
+    }
+    let percent = u128::from(present_bytes) * 100 / u128::from(claimed_bytes.max(1));
+    Err(Fail::CutOff(format!("{percent} % of the media is there")))
 }
 
 pub(crate) fn incomplete<T>(what: impl Into<String>) -> Result<T, Fail> {
@@ -134,6 +156,7 @@ pub fn probe(
         (_, Some(over)) => ProbeError::OverLimit { name: name.to_owned(), what: over.as_str().to_owned() },
         (Fail::NotThisFormat, _) => ProbeError::NotThisFormat { name: name.to_owned() },
         (Fail::Malformed(what), _) => ProbeError::Malformed { name: name.to_owned(), what },
+        (Fail::CutOff(what), _) => ProbeError::CutOff { name: name.to_owned(), what },
         (Fail::OverLimit(what), _) => ProbeError::OverLimit { name: name.to_owned(), what },
         (Fail::Incomplete(what), _) => ProbeError::Incomplete { name: name.to_owned(), what },
         (Fail::Io(source), _) => io(source),

@@ -62,11 +62,18 @@ impl Pending {
 /// What looking into it gave.
 #[derive(Debug)]
 enum Outcome {
-    Media { info: Box<MediaInfo>, keyframes: Option<KeyframeIndex>, fingerprint: Option<Vec<u8>> },
+    Media {
+        info: Box<MediaInfo>,
+        keyframes: Option<KeyframeIndex>,
+        fingerprint: Option<Vec<u8>>,
+    },
     /// It is what it was.
     Same,
     Nfo(Box<Nfo>),
-    Unreadable { reason: String, fingerprint: Option<Vec<u8>> },
+    Unreadable {
+        reason: String,
+        fingerprint: Option<Vec<u8>>,
+    },
     /// Not the file's fault: tried again at the next scan.
     Failed(String),
 }
@@ -87,11 +94,8 @@ pub(super) async fn run(context: &Context, library: &str, hurry: &CancellationTo
     if total == 0 {
         return Ok(());
     }
-    let progress = Arc::new(Progress {
-        library: library.to_owned(),
-        total,
-        done: std::sync::atomic::AtomicU64::new(0),
-    });
+    let progress =
+        Arc::new(Progress { library: library.to_owned(), total, done: std::sync::atomic::AtomicU64::new(0) });
     // One queue a root: what is on different disks is read at the same time.
     let mut all = JoinSet::new();
     for root in roots {
@@ -190,7 +194,9 @@ async fn probe_file(context: &Context, file: &Pending) -> Outcome {
         Ok(Ok(Step::Done(outcome))) => return outcome,
         Ok(Ok(Step::Ask { file, fingerprint })) => (file, fingerprint),
         Ok(Err(e)) => return Outcome::Failed(e.to_string()),
-        Err(_) => return Outcome::Failed(format!("no answer from its disk within {} s", READ_LIMIT.as_secs())),
+        Err(_) => {
+            return Outcome::Failed(format!("no answer from its disk within {} s", READ_LIMIT.as_secs()));
+        }
     };
     let limit = context.config.probe_limit;
     match tokio::time::timeout(limit, context.prober.probe(fd, &file.name())).await {
@@ -244,7 +250,10 @@ fn in_process(context: &Context, file: &Pending) -> Step {
         }
         _ => match parse(source, file.size_bytes, &name) {
             Some(Ok(probed)) => return Step::Done(described(probed.info, probed.keyframes, sum)),
-            Some(Err(reason)) => return Step::Done(Outcome::Failed(reason)),
+            Some(Err(e @ spindle_media::probe::ProbeError::CutOff { .. })) => {
+                return Step::Done(Outcome::Unreadable { reason: e.to_string(), fingerprint: sum });
+            }
+            Some(Err(e)) => return Step::Done(Outcome::Failed(e.to_string())),
             None => {}
         },
     }
@@ -259,7 +268,7 @@ fn parse(
     source: Box<dyn MediaSource>,
     size_bytes: u64,
     name: &str,
-) -> Option<std::result::Result<spindle_media::probe::Probed, String>> {
+) -> Option<std::result::Result<spindle_media::probe::Probed, spindle_media::probe::ProbeError>> {
     let end = instant() + PARSE_LIMIT;
     let limits = Limits { expired: Box::new(move || instant() > end), ..Limits::default() };
     let parsed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -271,7 +280,7 @@ fn parse(
             tracing::debug!(file = name, reason = %e, "asking the worker");
             None
         }
-        Ok(Err(e)) => Some(Err(e.to_string())),
+        Ok(Err(e)) => Some(Err(e)),
         Err(_) => None,
     }
 }
@@ -365,7 +374,9 @@ async fn write(
     let at = Place { library: library.to_owned(), now_us: context.library.now_us(), moved: Arc::default() };
     context
         .library
-        .change(move |db| results.iter().try_for_each(|(file, outcome)| write_one(db, &at, kind, file, outcome)))
+        .change(move |db| {
+            results.iter().try_for_each(|(file, outcome)| write_one(db, &at, kind, file, outcome))
+        })
         .await?;
     let done = progress.done.fetch_add(n, Relaxed) + n;
     context.library.emit(Event::ScanProgress {
@@ -377,7 +388,13 @@ async fn write(
     Ok(())
 }
 
-fn write_one(db: &Connection, at: &Place, kind: LibraryKind, file: &Pending, outcome: &Outcome) -> Result<()> {
+fn write_one(
+    db: &Connection,
+    at: &Place,
+    kind: LibraryKind,
+    file: &Pending,
+    outcome: &Outcome,
+) -> Result<()> {
     match outcome {
         Outcome::Same => {
             db.prepare_cached(
@@ -393,7 +410,8 @@ fn write_one(db: &Connection, at: &Place, kind: LibraryKind, file: &Pending, out
             }
         }
         Outcome::Media { info, keyframes, fingerprint } => {
-            let json = |e: serde_json::Error| LibraryError::Damaged { what: "description", reason: e.to_string() };
+            let json =
+                |e: serde_json::Error| LibraryError::Damaged { what: "description", reason: e.to_string() };
             let text = serde_json::to_string(info).map_err(json)?;
             let keys = keyframes.as_ref().map(serde_json::to_vec).transpose().map_err(json)?;
             db.prepare_cached(
@@ -415,8 +433,10 @@ fn write_one(db: &Connection, at: &Place, kind: LibraryKind, file: &Pending, out
         }
         Outcome::Failed(reason) => {
             // Stays pending; what is known of it from before is kept.
-            db.prepare_cached("UPDATE files SET unreadable = CASE WHEN info IS NULL THEN ?2 END WHERE pk = ?1")?
-                .execute((file.pk, reason))?;
+            db.prepare_cached(
+                "UPDATE files SET unreadable = CASE WHEN info IS NULL THEN ?2 END WHERE pk = ?1",
+            )?
+            .execute((file.pk, reason))?;
         }
     }
     Ok(())
@@ -447,7 +467,12 @@ fn retag(db: &Connection, at: &Place, kind: LibraryKind, file: &Pending, info: &
     }
     let Some(item) = persist::item_of(db, file.pk)? else { return Ok(()) };
     if let Some(genre) = info.tags.get("genre") {
-        set_tags(db, item, "genre", &genre.split([';', '/', ',']).map(|g| g.trim().to_owned()).collect::<Vec<_>>())?;
+        set_tags(
+            db,
+            item,
+            "genre",
+            &genre.split([';', '/', ',']).map(|g| g.trim().to_owned()).collect::<Vec<_>>(),
+        )?;
     }
     Ok(())
 }
@@ -456,10 +481,12 @@ fn retag(db: &Connection, at: &Place, kind: LibraryKind, file: &Pending, info: &
 fn nfo_target(db: &Connection, file: &Pending) -> Result<Option<i64>> {
     let name = identify::stem(&file.path).to_lowercase();
     let folder = file.path.parent().unwrap_or(Path::new(""));
-    let root: i64 = db.prepare_cached("SELECT root FROM files WHERE pk = ?1")?.query_row([file.pk], |r| r.get(0))?;
+    let root: i64 =
+        db.prepare_cached("SELECT root FROM files WHERE pk = ?1")?.query_row([file.pk], |r| r.get(0))?;
     let below = items_below(db, root, folder)?;
     let direct = |b: &&Below| b.path.parent().unwrap_or(Path::new("")) == folder;
-    if let Some(named) = below.iter().filter(direct).find(|b| identify::stem(&b.path).to_lowercase() == name) {
+    if let Some(named) = below.iter().filter(direct).find(|b| identify::stem(&b.path).to_lowercase() == name)
+    {
         return Ok(Some(named.item));
     }
     Ok(match name.as_str() {
@@ -538,7 +565,16 @@ fn apply_nfo(db: &Connection, item: i64, nfo: &Nfo) -> Result<()> {
          year = coalesce(?4, year), released = coalesce(?5, released), plot = coalesce(?6, plot),
          rating = coalesce(?7, rating), provider_id = coalesce(provider_id, ?8) WHERE pk = ?1",
     )?
-    .execute((item, &nfo.title, sort, nfo.year, &nfo.released, &nfo.plot, nfo.rating, &nfo.provider_id))?;
+    .execute((
+        item,
+        &nfo.title,
+        sort,
+        nfo.year,
+        &nfo.released,
+        &nfo.plot,
+        nfo.rating,
+        &nfo.provider_id,
+    ))?;
     if !nfo.genres.is_empty() {
         set_tags(db, item, "genre", &nfo.genres)?;
     }
@@ -551,9 +587,15 @@ fn apply_nfo(db: &Connection, item: i64, nfo: &Nfo) -> Result<()> {
 /// The root that a file of the database is under, with its path below.
 pub(super) fn place_of(db: &Connection, file: i64) -> Result<Option<(i64, PathBuf, PathBuf)>> {
     Ok(db
-        .prepare_cached("SELECT r.pk, r.path, f.path FROM files f JOIN roots r ON r.pk = f.root WHERE f.pk = ?1")?
+        .prepare_cached(
+            "SELECT r.pk, r.path, f.path FROM files f JOIN roots r ON r.pk = f.root WHERE f.pk = ?1",
+        )?
         .query_row([file], |r| {
-            Ok((r.get(0)?, path_of(r.get_ref(1)?.as_blob()?).to_owned(), path_of(r.get_ref(2)?.as_blob()?).to_owned()))
+            Ok((
+                r.get(0)?,
+                path_of(r.get_ref(1)?.as_blob()?).to_owned(),
+                path_of(r.get_ref(2)?.as_blob()?).to_owned(),
+            ))
         })
         .optional()?)
 }

@@ -27,6 +27,8 @@ pub(crate) struct Top {
     pub(crate) ftyp: Vec<u8>,
     /// Body of `moov`.
     pub(crate) moov: Vec<u8>,
+    /// Where the box after `moov` begins.
+    pub(crate) after_moov: u64,
 }
 
 /// Walks the top level to `moov` and reads it as a whole.
@@ -69,7 +71,7 @@ pub(crate) fn top<R: Read + Seek>(reader: &mut BudgetReader<R>, max_index_bytes:
                     return Err(Fail::OverLimit(format!("isobmff (moov): {size} bytes")));
                 }
                 let moov = reader.read_at(at + header, size - header)?;
-                return Ok(Top { ftyp, moov });
+                return Ok(Top { ftyp, moov, after_moov: at + size });
             }
             _ if past_end => return malformed("isobmff: missing moov"),
             _ => {}
@@ -77,6 +79,40 @@ pub(crate) fn top<R: Read + Seek>(reader: &mut BudgetReader<R>, max_index_bytes:
         at += size;
     }
     Err(Fail::OverLimit("isobmff: too many boxes before moov".to_owned()))
+}
+
+/// Bytes of media data behind `from` that are in the file, and that the boxes claim. What cannot be read as a box
+/// ends the count: it says nothing.
+pub(crate) fn media_behind<R: Read + Seek>(
+    reader: &mut BudgetReader<R>,
+    from: u64,
+) -> Result<(u64, u64), Fail> {
+    let size_bytes = reader.size_bytes();
+    let (mut at, mut present, mut claimed) = (from, 0_u64, 0_u64);
+    // A fragmented film has thousands: the first ones tell whether it was cut near its beginning.
+    for _ in 0..64 {
+        if at.saturating_add(16) > size_bytes {
+            break;
+        }
+        let head = reader.read_at(at, 16)?;
+        let size = match u32::from_be_bytes([head[0], head[1], head[2], head[3]]) {
+            0 => size_bytes - at,
+            1 => u64::from_be_bytes(head[8..16].try_into().unwrap_or_default()),
+            n => n.into(),
+        };
+        if size < 8 {
+            break;
+        }
+        if &head[4..8] == b"mdat" {
+            claimed = claimed.saturating_add(size);
+            present += size.min(size_bytes - at);
+        }
+        match at.checked_add(size).filter(|end| *end < size_bytes) {
+            Some(next) => at = next,
+            None => break,
+        }
+    }
+    Ok((present, claimed))
 }
 
 /// A box's name for an error text.

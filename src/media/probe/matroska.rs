@@ -7,7 +7,7 @@ use std::io::{Cursor, Read, Seek};
 use ::matroska::{Language, Matroska, Settings, TagValue, Track, Tracktype};
 
 use super::facts::{self, Picture, rate_of_nanoseconds};
-use super::{Fail, Probed, incomplete, malformed};
+use super::{Fail, Probed, incomplete, malformed, mostly_there};
 use crate::codec::colour::Colour;
 use crate::codec::dolby::DolbyVision;
 use crate::codec::{VideoFacts, aac, audio_codec_string, av1, h264, hevc, vp9};
@@ -135,7 +135,10 @@ impl Map {
         let segment_start = at + segment.header_bytes;
         let segment_end = match segment.size {
             // A file that is cut short still has its headers.
-            Some(size) => segment_start.saturating_add(size).min(size_bytes),
+            Some(size) => {
+                mostly_there(size_bytes.saturating_sub(segment_start), size)?;
+                segment_start.saturating_add(size).min(size_bytes)
+            }
             None => size_bytes,
         };
         let mut map = Self { container: container.to_owned(), found: BTreeMap::new(), segment_end };

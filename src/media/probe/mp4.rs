@@ -7,7 +7,7 @@ use std::io::{Cursor, Read, Seek};
 use ::mp4::{Mp4Reader, Mp4Track};
 
 use super::facts::{self, Picture};
-use super::{Fail, Probed, incomplete, malformed};
+use super::{Fail, Probed, incomplete, malformed, mostly_there};
 use crate::codec::colour::Colour;
 use crate::codec::dolby::DolbyVision;
 use crate::codec::{VideoFacts, aac, audio_codec_string, av1, h264, hevc, reduced, vp9};
@@ -26,6 +26,8 @@ pub(super) fn probe<R: Read + Seek>(
 ) -> Result<Probed, Fail> {
     let size_bytes = reader.size_bytes();
     let top = isobmff::top(reader, max_index_bytes)?;
+    let (present, claimed) = isobmff::media_behind(reader, top.after_moov)?;
+    mostly_there(present, claimed)?;
     isobmff::check(&top.moov)?;
     if child(&top.moov, b"mvex").is_some() {
         return incomplete("its length, which is in the fragments");

@@ -344,3 +344,20 @@ fn what_mkvmerge_leaves_out_is_the_default() {
     // mkvmerge writes statistics.
     assert!(s.bitrate_bps.is_some());
 }
+
+#[test]
+fn a_file_of_which_most_is_missing_is_cut_off_and_one_that_lacks_little_is_not() {
+    let dir = TempDir::new().unwrap();
+    let film = "-f lavfi -i testsrc2=s=320x180:r=25:d=20 -c:v libx264 -pix_fmt yuv420p";
+    for (name, more) in [("a.mp4", "-movflags +faststart"), ("a.mkv", "")] {
+        let whole = make(&dir, &format!("{film} {more} {name}"));
+        let bytes = std::fs::read(&whole).unwrap();
+        for (percent, cut_off) in [(5, true), (40, true), (60, false), (100, false)] {
+            let part = dir.path().join(format!("{percent}-{name}"));
+            std::fs::write(&part, &bytes[..bytes.len() * percent / 100]).unwrap();
+            let result = describe(&part);
+            let is_cut_off = matches!(result, Err(ProbeError::CutOff { .. }));
+            assert_eq!(is_cut_off, cut_off, "{percent} % of {name}: {result:?}");
+        }
+    }
+}
