@@ -112,8 +112,12 @@ impl LibraryError {
         match self {
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::BadInput(_) => ErrorKind::BadInput,
-            Self::Conflict(_) | Self::NewerSchema { .. } | Self::ForeignDatabase { .. } => ErrorKind::Conflict,
-            Self::ChangedMigration { .. } | Self::Damaged { .. } | Self::Picture { .. } => ErrorKind::Unreadable,
+            Self::Conflict(_) | Self::NewerSchema { .. } | Self::ForeignDatabase { .. } => {
+                ErrorKind::Conflict
+            }
+            Self::ChangedMigration { .. } | Self::Damaged { .. } | Self::Picture { .. } => {
+                ErrorKind::Unreadable
+            }
             Self::Busy => ErrorKind::OverLimit,
             // A full disk, an error of the disk: it may succeed when the owner has acted.
             Self::Commit(_) | Self::Unavailable(_) | Self::Closed => ErrorKind::Unavailable,
@@ -137,7 +141,9 @@ fn sql_kind(error: &rusqlite::Error) -> ErrorKind {
     use rusqlite::ErrorCode;
     match error.sqlite_error_code() {
         Some(ErrorCode::ConstraintViolation) => ErrorKind::Conflict,
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull) => ErrorKind::Unavailable,
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull) => {
+            ErrorKind::Unavailable
+        }
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => ErrorKind::Unreadable,
         _ => ErrorKind::Fault,
     }

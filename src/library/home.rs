@@ -63,7 +63,8 @@ fn next_of_all(db: &Connection, user: &str, limit: usize) -> Result<Vec<Item>> {
          WHERE s.user = ?1 AND s.last_played IS NOT NULL AND i.type = 'episode' AND i.top IS NOT NULL
          GROUP BY i.top ORDER BY max(s.last_played) DESC LIMIT ?2",
     )?;
-    let shows: Vec<i64> = statement.query_map((user, SERIES), |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let shows: Vec<i64> =
+        statement.query_map((user, SERIES), |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
     let mut out = Vec::new();
     for show in shows {
         if out.len() == limit {

@@ -204,7 +204,8 @@ impl Library {
         &self,
         job: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (value, revision) = self.inner.db.write(move |db| Ok((job(db)?, repo::settings::bump(db)?))).await?;
+        let (value, revision) =
+            self.inner.db.write(move |db| Ok((job(db)?, repo::settings::bump(db)?))).await?;
         self.emit(Event::Library { revision });
         Ok(value)
     }
@@ -214,7 +215,8 @@ impl Library {
         &self,
         job: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (value, revision) = self.inner.db.write_blocking(move |db| Ok((job(db)?, repo::settings::bump(db)?)))?;
+        let (value, revision) =
+            self.inner.db.write_blocking(move |db| Ok((job(db)?, repo::settings::bump(db)?)))?;
         self.emit(Event::Library { revision });
         Ok(value)
     }

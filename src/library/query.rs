@@ -69,7 +69,9 @@ fn fts(search: &str) -> Option<String> {
 
 /// Scripts that put no spaces between words: a search has to look inside.
 fn without_spaces(search: &str) -> bool {
-    search.chars().any(|c| matches!(c, '\u{0e00}'..='\u{0eff}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}'))
+    search
+        .chars()
+        .any(|c| matches!(c, '\u{0e00}'..='\u{0eff}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}'))
 }
 
 fn conditions(db: &Connection, query: &ItemQuery) -> Result<Option<Conditions>> {
@@ -131,7 +133,9 @@ fn order(query: &ItemQuery, c: &mut Conditions) -> String {
                 )
             }
             // Specials last.
-            (None, Some(_)) => "i.season = 0, i.season, i.disc, i.number, i.released, i.sort_title, i.pk".to_owned(),
+            (None, Some(_)) => {
+                "i.season = 0, i.season, i.disc, i.number, i.released, i.sort_title, i.pk".to_owned()
+            }
             (None, None) => "i.sort_title, i.pk".to_owned(),
         };
     };
@@ -162,7 +166,8 @@ fn page(db: &Connection, user: &str, query: &ItemQuery) -> Result<Page<Item>> {
             c.sql
         ))?;
         let user = Value::from(user.to_owned());
-        let values: Vec<&dyn ToSql> = std::iter::once(&user).chain(&c.values).map(|v| v as &dyn ToSql).collect();
+        let values: Vec<&dyn ToSql> =
+            std::iter::once(&user).chain(&c.values).map(|v| v as &dyn ToSql).collect();
         // `?1` goes unused where no condition asks about the user and the join is optimised away;
         // it is bound all the same, as it is named in the text.
         statement.query_row(&values[..], |r| r.get(0))?
@@ -177,7 +182,8 @@ fn page(db: &Connection, user: &str, query: &ItemQuery) -> Result<Page<Item>> {
 }
 
 fn tags(db: &Connection, item: i64, kind: &str) -> Result<Vec<String>> {
-    let mut statement = db.prepare_cached("SELECT value FROM item_tags WHERE item = ?1 AND kind = ?2 ORDER BY value")?;
+    let mut statement =
+        db.prepare_cached("SELECT value FROM item_tags WHERE item = ?1 AND kind = ?2 ORDER BY value")?;
     let rows = statement.query_map((item, kind), |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
     Ok(rows)
 }

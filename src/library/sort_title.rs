@@ -4,9 +4,9 @@
 pub(crate) fn sort_title(title: &str) -> String {
     let lower = title.to_lowercase();
     let lower = lower.trim_start_matches(|c: char| !c.is_alphanumeric());
-    let stripped = ["the ", "an ", "a "].iter().find_map(|article| {
-        lower.strip_prefix(article).map(str::trim_start).filter(|rest| !rest.is_empty())
-    });
+    let stripped = ["the ", "an ", "a "]
+        .iter()
+        .find_map(|article| lower.strip_prefix(article).map(str::trim_start).filter(|rest| !rest.is_empty()));
     let mut out = String::with_capacity(title.len() + 8);
     let mut digits = String::new();
     for c in stripped.unwrap_or(lower).chars() {

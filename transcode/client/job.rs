@@ -1,4 +1,5 @@
-//! Jobs of one answer: a key frame index, a subtitle, a picture. A worker each, from the pool.
+//! Jobs of one answer: a key frame index, a subtitle, a picture. Each has a worker of the pool to itself while it
+//! lasts; a worker whose job ended well takes the next.
 
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -87,7 +88,7 @@ async fn run(
     what: &str,
 ) -> Result<Reply, TranscodeError> {
     let _permit = pool.job_permit().await?;
-    let mut worker = pool.take().await?;
+    let mut worker = pool.take_for_job().await?;
     worker.sender().send(request, fds).await.map_err(|_| TranscodeError::Crashed(what.to_owned()))?;
     loop {
         let reply = tokio::time::timeout(PATIENCE, worker.recv())
@@ -96,8 +97,15 @@ async fn run(
             .map_err(|_| TranscodeError::Crashed(what.to_owned()))?;
         match reply {
             Reply::Progress { .. } | Reply::Reads { .. } => {}
-            Reply::Failed { kind, reason } => return Err(TranscodeError::refused(kind, reason)),
-            other => return Ok(other),
+            // The worker itself is well: it said what is wrong with the file.
+            Reply::Failed { kind, reason } => {
+                pool.give_back(worker);
+                return Err(TranscodeError::refused(kind, reason));
+            }
+            other => {
+                pool.give_back(worker);
+                return Ok(other);
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Starting workers before they are needed, and counting those that work.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use spindle_base::shutdown::Shutdown;
 use spindle_base::sync::Mutex;
@@ -20,10 +21,21 @@ pub(crate) struct Pool {
     spawner: Spawner,
     // Rank 50: taken alone.
     spare: Mutex<Spare, 50>,
+    // Rank 51: taken alone. Workers that have done a job and may do another.
+    idle: Mutex<Idle, 51>,
     slots: Arc<Semaphore>,
     jobs: Semaphore,
     max_workers: usize,
     shutdown: Shutdown,
+}
+
+/// How long a worker waits for another job: a scan's next file comes at once, or not at all.
+const IDLE: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Default)]
+struct Idle {
+    workers: Vec<(u64, Worker)>,
+    next: u64,
 }
 
 #[derive(Debug, Default)]
@@ -37,6 +49,7 @@ impl Pool {
         Self {
             spawner,
             spare: Mutex::default(),
+            idle: Mutex::default(),
             slots: Arc::new(Semaphore::new(max_workers)),
             jobs: Semaphore::new(JOBS),
             max_workers,
@@ -82,6 +95,45 @@ impl Pool {
         Ok(worker)
     }
 
+    /// A worker for a job of one answer: one that has done such a job before, or one that has done nothing.
+    pub(crate) async fn take_for_job(self: &Arc<Self>) -> Result<Worker, TranscodeError> {
+        loop {
+            let Some((_, mut worker)) = self.idle.lock().workers.pop() else {
+                return self.take().await;
+            };
+            if worker.is_quiet() {
+                return Ok(worker);
+            }
+        }
+    }
+
+    /// Takes back a worker whose job has ended well, for the next one within some seconds: a process a picture
+    /// would cost more than the picture.
+    pub(crate) fn give_back(self: &Arc<Self>, worker: Worker) {
+        let ticket = {
+            let mut idle = self.idle.lock();
+            if idle.workers.len() >= JOBS || self.shutdown.is_requested() {
+                return;
+            }
+            idle.next += 1;
+            let ticket = idle.next;
+            idle.workers.push((ticket, worker));
+            ticket
+        };
+        let pool = Arc::clone(self);
+        self.shutdown.spawn("transcode idle worker", async move {
+            tokio::select! {
+                () = tokio::time::sleep(IDLE) => {}
+                () = pool.shutdown.requested() => {}
+            }
+            let ended: Vec<_> = {
+                let mut idle = pool.idle.lock();
+                idle.workers.extract_if(.., |(t, _)| *t == ticket).collect()
+            };
+            drop(ended);
+        });
+    }
+
     /// A worker that is not to be replaced by another spare: for the long-lived prober.
     pub(crate) async fn fresh(&self) -> Result<Worker, TranscodeError> {
         self.spawner.worker().await
@@ -99,6 +151,8 @@ impl Pool {
     pub(crate) fn close(&self) {
         let spare = self.spare.lock().worker.take();
         drop(spare);
+        let idle = std::mem::take(&mut self.idle.lock().workers);
+        drop(idle);
     }
 
     fn refill(self: &Arc<Self>) {

@@ -29,9 +29,9 @@ use crate::window::{self, Action, Window, WorkerAt};
 /// Longest silence of a worker that has work. Two attempts and two starts stay within 15 s; a
 /// disk that spins up answers within the two.
 const HANG: Duration = Duration::from_secs(6);
-/// A worker without grants that nobody asked for so long gives its place back. It would come back
-/// within 0.2 s.
-const IDLE: Duration = Duration::from_secs(30);
+/// A worker without grants that nobody asked for so long gives its place back: nobody needs it, and a viewer who
+/// comes back has it again within 0.2 s.
+const IDLE: Duration = Duration::from_secs(8);
 /// After the last viewer left, workers are kept for a page that is loaded again.
 const GRACE: Duration = Duration::from_secs(4);
 /// Longest wait for a segment whose worker does move on.

@@ -49,7 +49,8 @@ fn find(db: &Connection, id: &str, kind: ImageKind) -> Result<Found> {
         .query_row([head.pk], |r| Ok((r.get(0)?, r.get(1)?)))?;
     // A frame of another episode would mislead; the rest is shared downwards.
     let inherits = kind != ImageKind::Still && head.kind != ItemType::Extra;
-    let holders = std::iter::once(Some(head.pk)).chain(inherits.then_some([parent, top]).into_iter().flatten());
+    let holders =
+        std::iter::once(Some(head.pk)).chain(inherits.then_some([parent, top]).into_iter().flatten());
     // A photograph is its own poster.
     let kinds = if head.kind == ItemType::Photo { &[ImageKind::Thumb] } else { stand_ins(kind) };
     for holder in holders.flatten() {

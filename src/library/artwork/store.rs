@@ -165,9 +165,11 @@ fn shrink(picture: DynamicImage, max_w: u32, max_h: u32) -> DynamicImage {
     if near {
         picture.resize_exact(w, h, image::imageops::FilterType::CatmullRom)
     } else {
-        picture
-            .thumbnail_exact(w.saturating_mul(3) / 2, h.saturating_mul(3) / 2)
-            .resize_exact(w, h, image::imageops::FilterType::CatmullRom)
+        picture.thumbnail_exact(w.saturating_mul(3) / 2, h.saturating_mul(3) / 2).resize_exact(
+            w,
+            h,
+            image::imageops::FilterType::CatmullRom,
+        )
     }
 }
 
@@ -183,10 +185,14 @@ fn encode(picture: &DynamicImage, format: ImageFormat, quality: u8, name: &str) 
             picture.to_rgb8().write_with_encoder(encoder).map_err(refused(name))?;
         }
         ImageFormat::Png => {
-            DynamicImage::from(picture.to_rgba8()).write_to(&mut out, image::ImageFormat::Png).map_err(refused(name))?;
+            DynamicImage::from(picture.to_rgba8())
+                .write_to(&mut out, image::ImageFormat::Png)
+                .map_err(refused(name))?;
         }
         ImageFormat::Webp => {
-            DynamicImage::from(picture.to_rgba8()).write_to(&mut out, image::ImageFormat::WebP).map_err(refused(name))?;
+            DynamicImage::from(picture.to_rgba8())
+                .write_to(&mut out, image::ImageFormat::WebP)
+                .map_err(refused(name))?;
         }
     }
     Ok(out.into_inner())
@@ -195,7 +201,8 @@ fn encode(picture: &DynamicImage, format: ImageFormat, quality: u8, name: &str) 
 /// Whole or not at all: another request may read the name at any time.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let part = path.with_extension(format!("{}.part", new_id()));
-    let written = fs::File::create(&part).and_then(|mut f| f.write_all(bytes)).and_then(|()| fs::rename(&part, path));
+    let written =
+        fs::File::create(&part).and_then(|mut f| f.write_all(bytes)).and_then(|()| fs::rename(&part, path));
     written.map_err(|e| {
         drop(fs::remove_file(&part));
         LibraryError::io("write", path)(e)
@@ -227,7 +234,9 @@ mod tests {
         let store = Store::open(dir.path()).unwrap();
         let kept = store.keep(&png(3_000, 1_000), "x.png").unwrap();
         assert_eq!((kept.width, kept.height, kept.mime), (1_920, 640, "image/jpeg"));
-        let image = store.sized(&kept.hash, fit(kept.width, kept.height, Some(200), None), ImageFormat::Jpeg).unwrap();
+        let image = store
+            .sized(&kept.hash, fit(kept.width, kept.height, Some(200), None), ImageFormat::Jpeg)
+            .unwrap();
         let back = decode(&image.bytes, "back").unwrap();
         assert_eq!((back.width(), back.height()), (240, 80));
         let again = store.sized(&kept.hash, (240, 80), ImageFormat::Jpeg).unwrap();

@@ -27,7 +27,9 @@ pub(super) fn refuse_newer(path: &Path) -> Result<()> {
     match File::open(path).and_then(|mut f| f.read_exact(&mut header)) {
         Ok(()) => {}
         // Absent, empty or shorter than a header: SQLite decides.
-        Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::UnexpectedEof) => return Ok(()),
+        Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::UnexpectedEof) => {
+            return Ok(());
+        }
         Err(e) => return Err(LibraryError::io("open", path)(e)),
     }
     let field = |at: usize| i32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
@@ -60,15 +62,17 @@ fn run_list(db: &mut Connection, path: &Path, now_us: i64, migrations: &[&str]) 
     // Again: the header may be behind the write-ahead log.
     check(path, version, application)?;
     if version == 0 {
-        let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |r| r.get(0)).map_err(fail)?;
+        let tables: i64 =
+            db.query_row("SELECT count(*) FROM sqlite_schema", [], |r| r.get(0)).map_err(fail)?;
         if tables > 0 && application != APPLICATION {
             return Err(LibraryError::ForeignDatabase { path: path.to_owned() });
         }
     }
     let applied = usize::try_from(version).unwrap_or(0);
     for (number, sql) in (1_i64..).zip(migrations).take(applied) {
-        let sum: Vec<u8> =
-            db.query_row("SELECT sum FROM migrations WHERE version = ?1", [number], |r| r.get(0)).map_err(fail)?;
+        let sum: Vec<u8> = db
+            .query_row("SELECT sum FROM migrations WHERE version = ?1", [number], |r| r.get(0))
+            .map_err(fail)?;
         if sum != blake3::hash(sql.as_bytes()).as_bytes() {
             return Err(LibraryError::ChangedMigration { path: path.to_owned(), version: number });
         }

@@ -145,7 +145,8 @@ fn connect(path: &Path, access: OpenFlags) -> Result<Connection> {
     if access.contains(OpenFlags::SQLITE_OPEN_READ_WRITE) {
         // WAL needs shared memory, which some network and FUSE file systems lack; SQLite then
         // stays with a rollback journal, which is correct and only makes readers wait for commits.
-        let mode: String = db.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(fail)?;
+        let mode: String =
+            db.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(fail)?;
         if mode != "wal" {
             tracing::warn!(path = %path.display(), mode, "the data directory does not allow a write-ahead log");
         }

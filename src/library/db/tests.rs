@@ -102,7 +102,8 @@ fn every_statement_in_the_sources_can_be_prepared() {
 fn statements(source: &str) -> Vec<String> {
     let mut out = Vec::new();
     for piece in source.split('"').skip(1) {
-        let starts = ["SELECT ", "INSERT ", "UPDATE ", "DELETE ", "WITH "].iter().any(|k| piece.starts_with(k));
+        let starts =
+            ["SELECT ", "INSERT ", "UPDATE ", "DELETE ", "WITH "].iter().any(|k| piece.starts_with(k));
         // What is completed by `format!` is prepared by the tests that run it.
         if starts && !piece.contains('{') && !piece.ends_with("s.identity = i.identity") {
             out.push(piece.replace("\\\n", "\n"));
@@ -133,7 +134,9 @@ async fn a_failing_or_panicking_request_undoes_its_own_changes_only() {
     assert!(matches!(c, Err(LibraryError::Panicked(text)) if text == "on purpose"));
     let keys: String = db
         .read(|db| {
-            Ok(db.query_row("SELECT group_concat(key, '') FROM settings WHERE length(key) = 1", [], |r| r.get(0))?)
+            Ok(db.query_row("SELECT group_concat(key, '') FROM settings WHERE length(key) = 1", [], |r| {
+                r.get(0)
+            })?)
         })
         .await
         .unwrap();

@@ -26,7 +26,8 @@ pub(crate) struct Nfo {
 /// Reads `text`.
 pub(crate) fn read(text: &str) -> Nfo {
     let text = without_comments(text);
-    let day = first(&text, "premiered").or_else(|| first(&text, "aired")).or_else(|| first(&text, "releasedate"));
+    let day =
+        first(&text, "premiered").or_else(|| first(&text, "aired")).or_else(|| first(&text, "releasedate"));
     let mut people: Vec<String> = all(&text, "actor").iter().filter_map(|a| first(a, "name")).collect();
     people.extend(all(&text, "director").iter().map(|d| plain(d)));
     people.retain(|p| !p.is_empty());
@@ -52,14 +53,20 @@ fn rating(text: &str) -> Option<f64> {
 }
 
 fn is_day(text: &str) -> bool {
-    text.len() == 10 && text.bytes().enumerate().all(|(i, b)| if matches!(i, 4 | 7) { b == b'-' } else { b.is_ascii_digit() })
+    text.len() == 10
+        && text
+            .bytes()
+            .enumerate()
+            .all(|(i, b)| if matches!(i, 4 | 7) { b == b'-' } else { b.is_ascii_digit() })
 }
 
 fn provider(text: &str) -> Option<String> {
-    let id = |name: &str, prefix: &str| {
-        first(text, name).filter(|v| is_id(v)).map(|v| format!("{prefix}:{v}"))
-    };
-    id("imdbid", "imdb").or_else(|| id("imdb_id", "imdb")).or_else(|| id("tmdbid", "tmdb")).or_else(|| unique(text))
+    let id =
+        |name: &str, prefix: &str| first(text, name).filter(|v| is_id(v)).map(|v| format!("{prefix}:{v}"));
+    id("imdbid", "imdb")
+        .or_else(|| id("imdb_id", "imdb"))
+        .or_else(|| id("tmdbid", "tmdb"))
+        .or_else(|| unique(text))
 }
 
 /// `<uniqueid type="imdb" default="true">tt…</uniqueid>`
@@ -230,13 +237,17 @@ mod tests {
 
     #[test]
     fn entities_of_the_file_itself_stay_text() {
-        let bomb = "<!DOCTYPE x [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]><movie><title>&b;</title></movie>";
+        let bomb =
+            "<!DOCTYPE x [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]><movie><title>&b;</title></movie>";
         assert_eq!(read(bomb).title.as_deref(), Some("&b;"));
     }
 
     #[test]
     fn damage_gives_what_is_left() {
-        assert_eq!(read("<movie><title>A</title><plot>never closed"), Nfo { title: Some("A".into()), ..Nfo::default() });
+        assert_eq!(
+            read("<movie><title>A</title><plot>never closed"),
+            Nfo { title: Some("A".into()), ..Nfo::default() }
+        );
         assert_eq!(read("https://example.org/title/tt1"), Nfo::default());
         assert_eq!(read("<title"), Nfo::default());
         assert_eq!(read("<title>&#xD800;&é€;</title>").title.as_deref(), Some("&#xD800;&é€;"));

@@ -40,8 +40,9 @@ struct VersionRow {
 }
 
 fn version_rows(db: &Connection, item: i64) -> Result<Vec<VersionRow>> {
-    let mut statement =
-        db.prepare_cached("SELECT pk, id, label, edition, added FROM versions WHERE item = ?1 ORDER BY added, pk")?;
+    let mut statement = db.prepare_cached(
+        "SELECT pk, id, label, edition, added FROM versions WHERE item = ?1 ORDER BY added, pk",
+    )?;
     let rows = statement
         .query_map([item], |r| {
             Ok(VersionRow {
@@ -188,7 +189,9 @@ fn versions_with_parts(db: &Connection, item: i64) -> Result<Vec<(Version, Vec<P
             out.push((version, parts));
         }
     }
-    out.sort_by_key(|(v, _)| (!v.available, v.unreadable.is_some(), v.edition.is_some(), std::cmp::Reverse(height(v))));
+    out.sort_by_key(|(v, _)| {
+        (!v.available, v.unreadable.is_some(), v.edition.is_some(), std::cmp::Reverse(height(v)))
+    });
     Ok(out)
 }
 
@@ -212,7 +215,9 @@ fn title_of(db: &Connection, item: i64) -> Result<(String, ItemType, String, Str
             let (year, top): (Option<i64>, Option<String>) = (r.get(4)?, r.get(5)?);
             let (season, number): (Option<i64>, Option<i64>) = (r.get(6)?, r.get(7)?);
             let shown = match (kind, top, season, number, year) {
-                (ItemType::Episode, Some(show), Some(s), Some(e), _) => format!("{show} S{s:02}E{e:02} {title}"),
+                (ItemType::Episode, Some(show), Some(s), Some(e), _) => {
+                    format!("{show} S{s:02}E{e:02} {title}")
+                }
                 (ItemType::Episode, Some(show), ..) => format!("{show} {title}"),
                 (ItemType::Track, Some(artist), ..) => format!("{artist} - {title}"),
                 (_, _, _, _, Some(year)) => format!("{title} ({year})"),
@@ -232,7 +237,10 @@ impl Library {
         self.read(move |db| {
             let head = super::items::head(db, &item)?;
             if !head.kind.is_leaf() {
-                return Err(LibraryError::BadInput(format!("a {} cannot be played, its episodes or tracks can", head.kind)));
+                return Err(LibraryError::BadInput(format!(
+                    "a {} cannot be played, its episodes or tracks can",
+                    head.kind
+                )));
             }
             let mut all = versions_with_parts(db, head.pk)?;
             let at = match &version {
@@ -272,7 +280,8 @@ impl Library {
         let id = file.to_owned();
         let stored = serde_json::to_vec(index).map_err(damaged("key frames"))?;
         self.write(move |db| {
-            let n = db.prepare_cached("UPDATE files SET keyframes = ?2 WHERE id = ?1")?.execute((&id, stored))?;
+            let n =
+                db.prepare_cached("UPDATE files SET keyframes = ?2 WHERE id = ?1")?.execute((&id, stored))?;
             if n == 0 { Err(LibraryError::not_found("file", &id)) } else { Ok(()) }
         })
         .await

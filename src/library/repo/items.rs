@@ -8,7 +8,8 @@ use crate::error::{LibraryError, Result};
 use crate::{ImageKind, ImageRef, Item, ItemType, State};
 
 /// What a list row is made of; `?1` is the user. [`row`] reads it by position.
-pub(crate) const SELECT: &str = "SELECT i.pk, i.id, i.type, i.title, i.year, i.released, i.added, i.duration_s, p.id,
+pub(crate) const SELECT: &str =
+    "SELECT i.pk, i.id, i.type, i.title, i.year, i.released, i.added, i.duration_s, p.id,
     i.library, i.available, i.season, i.number, i.number_last, i.disc, t.id, t.title, p.title, i.extra,
     s.position_s, s.watched, s.favorite, s.rating, s.plays, s.last_played
     FROM items i LEFT JOIN items p ON p.pk = i.parent LEFT JOIN items t ON t.pk = i.top
@@ -25,7 +26,9 @@ pub(crate) struct Head {
 
 pub(crate) fn head(db: &Connection, id: &str) -> Result<Head> {
     db.prepare_cached("SELECT pk, type, identity, duration_s FROM items WHERE id = ?1")?
-        .query_row([id], |r| Ok(Head { pk: r.get(0)?, kind: r.get(1)?, identity: r.get(2)?, duration_s: r.get(3)? }))
+        .query_row([id], |r| {
+            Ok(Head { pk: r.get(0)?, kind: r.get(1)?, identity: r.get(2)?, duration_s: r.get(3)? })
+        })
         .optional()?
         .ok_or_else(|| LibraryError::not_found("item", id))
 }
@@ -113,7 +116,8 @@ fn below(db: &Connection, user: &str, pk: i64, item: &mut Item, sql: &str) -> Re
 }
 
 pub(crate) fn images(db: &Connection, pk: i64) -> Result<Vec<ImageRef>> {
-    let mut statement = db.prepare_cached("SELECT kind, hash, width, height FROM images WHERE item = ?1 ORDER BY kind")?;
+    let mut statement =
+        db.prepare_cached("SELECT kind, hash, width, height FROM images WHERE item = ?1 ORDER BY kind")?;
     let rows = statement
         .query_map([pk], |r| {
             let hash: String = r.get(1)?;
@@ -148,7 +152,12 @@ pub(crate) fn summary(db: &Connection, user: &str, id: &str) -> Result<Item> {
 }
 
 /// The rows of `tail`, complete; `tail` continues [`SELECT`].
-pub(crate) fn list(db: &Connection, user: &str, tail: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<Item>> {
+pub(crate) fn list(
+    db: &Connection,
+    user: &str,
+    tail: &str,
+    values: &[&dyn rusqlite::ToSql],
+) -> Result<Vec<Item>> {
     let mut statement = db.prepare_cached(&format!("{SELECT} {tail}"))?;
     let mut all: Vec<&dyn rusqlite::ToSql> = vec![&user];
     all.extend_from_slice(values);

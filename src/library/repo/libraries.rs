@@ -10,7 +10,9 @@ use spindle_base::id::new_id;
 
 use crate::db::{int, uint};
 use crate::error::{LibraryError, Result};
-use crate::{Library, LibraryInfo, LibraryKind, LibraryPatch, MAX_LIMIT, NewLibrary, Page, ScanReport, UnreadableFile};
+use crate::{
+    Library, LibraryInfo, LibraryKind, LibraryPatch, MAX_LIMIT, NewLibrary, Page, ScanReport, UnreadableFile,
+};
 
 /// A folder of a library, as the scanner needs it.
 #[derive(Debug, Clone)]
@@ -30,7 +32,8 @@ pub(crate) fn bytes_of(path: &Path) -> &[u8] {
 }
 
 pub(crate) fn roots(db: &Connection, library: &str) -> Result<Vec<Root>> {
-    let mut statement = db.prepare_cached("SELECT pk, path, dev FROM roots WHERE library = ?1 ORDER BY pk")?;
+    let mut statement =
+        db.prepare_cached("SELECT pk, path, dev FROM roots WHERE library = ?1 ORDER BY pk")?;
     let rows = statement
         .query_map([library], |r| {
             Ok(Root {
@@ -50,7 +53,12 @@ pub(crate) fn kind(db: &Connection, library: &str) -> Result<LibraryKind> {
         .ok_or_else(|| LibraryError::not_found("library", library))
 }
 
-pub(crate) fn set_root_health(db: &Connection, root: i64, dev: Option<u64>, missing: Option<&str>) -> Result<()> {
+pub(crate) fn set_root_health(
+    db: &Connection,
+    root: i64,
+    dev: Option<u64>,
+    missing: Option<&str>,
+) -> Result<()> {
     db.prepare_cached("UPDATE roots SET dev = coalesce(?2, dev), missing = ?3 WHERE pk = ?1")?.execute((
         root,
         dev.map(u64::cast_signed),
@@ -106,8 +114,9 @@ fn info(db: &Connection, row: &Row<'_>) -> Result<LibraryInfo> {
 }
 
 fn all(db: &Connection) -> Result<Vec<LibraryInfo>> {
-    let mut statement =
-        db.prepare_cached("SELECT id, name, kind, scanned, report, warning FROM libraries ORDER BY created, id")?;
+    let mut statement = db.prepare_cached(
+        "SELECT id, name, kind, scanned, report, warning FROM libraries ORDER BY created, id",
+    )?;
     let mut rows = statement.query([])?;
     let mut out = Vec::new();
     while let Some(row) = rows.next()? {
@@ -144,7 +153,9 @@ fn check_paths(paths: &[PathBuf]) -> Result<()> {
             return Err(LibraryError::BadInput(format!("`{shown}` is not an absolute path")));
         }
         if paths[..at].iter().any(|other| path.starts_with(other) || other.starts_with(path)) {
-            return Err(LibraryError::BadInput(format!("`{shown}` is inside another folder of the library, or around it")));
+            return Err(LibraryError::BadInput(format!(
+                "`{shown}` is inside another folder of the library, or around it"
+            )));
         }
     }
     Ok(())
@@ -171,7 +182,8 @@ fn insert(db: &Connection, new: &NewLibrary, now_us: i64) -> Result<LibraryInfo>
 }
 
 fn insert_root(db: &Connection, library: &str, path: &Path) -> Result<()> {
-    db.prepare_cached("INSERT INTO roots (library, path) VALUES (?1, ?2)")?.execute((library, bytes_of(path)))?;
+    db.prepare_cached("INSERT INTO roots (library, path) VALUES (?1, ?2)")?
+        .execute((library, bytes_of(path)))?;
     Ok(())
 }
 
@@ -289,7 +301,12 @@ impl Library {
     }
 
     /// Files that are there and cannot be read, with the reason; of one library or of all.
-    pub async fn unreadable(&self, library: Option<&str>, limit: u64, offset: u64) -> Result<Page<UnreadableFile>> {
+    pub async fn unreadable(
+        &self,
+        library: Option<&str>,
+        limit: u64,
+        offset: u64,
+    ) -> Result<Page<UnreadableFile>> {
         let (library, limit) = (library.map(str::to_owned), limit.min(MAX_LIMIT));
         self.read(move |db| {
             let total: i64 = db

@@ -24,7 +24,10 @@ pub(crate) fn bump(db: &Connection) -> Result<u64> {
 }
 
 fn get(db: &Connection, key: &str) -> Result<Option<String>> {
-    Ok(db.prepare_cached("SELECT value FROM settings WHERE key = ?1")?.query_row([key], |r| r.get(0)).optional()?)
+    Ok(db
+        .prepare_cached("SELECT value FROM settings WHERE key = ?1")?
+        .query_row([key], |r| r.get(0))
+        .optional()?)
 }
 
 impl Library {
@@ -52,8 +55,10 @@ impl Library {
     pub async fn setting_or_insert(&self, key: &str, value: &str) -> Result<String> {
         let (key, value) = (format!("user.{key}"), value.to_owned());
         self.write(move |db| {
-            db.prepare_cached("INSERT INTO settings (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO NOTHING")?
-                .execute([&key, &value])?;
+            db.prepare_cached(
+                "INSERT INTO settings (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO NOTHING",
+            )?
+            .execute([&key, &value])?;
             Ok(get(db, &key)?.unwrap_or(value))
         })
         .await

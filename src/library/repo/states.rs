@@ -91,8 +91,9 @@ pub(crate) fn forget(db: &Connection, identity: &str) -> Result<()> {
 }
 
 fn check_user(db: &Connection, user: &str) -> Result<()> {
-    let known: bool =
-        db.prepare_cached("SELECT EXISTS (SELECT 1 FROM users WHERE id = ?1)")?.query_row([user], |r| r.get(0))?;
+    let known: bool = db
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM users WHERE id = ?1)")?
+        .query_row([user], |r| r.get(0))?;
     if known { Ok(()) } else { Err(LibraryError::not_found("user", user)) }
 }
 

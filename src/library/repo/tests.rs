@@ -29,7 +29,12 @@ async fn show(w: &World, of: &str, title: &str, seasons: i64, episodes: i64) -> 
     let show = item(&w.library, of, fake(ItemType::Show, title)).await;
     let mut all = Vec::new();
     for s in 1..=seasons {
-        let parent = Fake { parent: Some(&show), top: Some(&show), season: Some(s), ..fake(ItemType::Season, "Season") };
+        let parent = Fake {
+            parent: Some(&show),
+            top: Some(&show),
+            season: Some(s),
+            ..fake(ItemType::Season, "Season")
+        };
         let season = item(&w.library, of, parent).await;
         for e in 1..=episodes {
             let title = format!("Episode {s}x{e}");
@@ -99,7 +104,8 @@ async fn lists_filter_sort_and_page() {
     let movies = || ItemQuery { types: vec![ItemType::Movie], ..ItemQuery::default() };
     let all = get(movies()).await;
     assert_eq!((titles(&all), all.total), (vec!["Amber 9", "Amber 10", "Élan Vital", "The Zebra"], 4));
-    let page = get(ItemQuery { limit: Some(2), offset: 1, sort: Some("-added".parse().unwrap()), ..movies() }).await;
+    let page =
+        get(ItemQuery { limit: Some(2), offset: 1, sort: Some("-added".parse().unwrap()), ..movies() }).await;
     assert_eq!((titles(&page), page.total), (vec!["Amber 9", "Amber 10"], 4));
     let year = get(ItemQuery { year: Some(2001), sort: Some("-title".parse().unwrap()), ..movies() }).await;
     assert_eq!(titles(&year), ["Élan Vital", "Amber 10"]);
@@ -108,11 +114,15 @@ async fn lists_filter_sort_and_page() {
     let accents = get(ItemQuery { search: Some("VIT elan".into()), ..ItemQuery::default() }).await;
     assert_eq!(titles(&accents), ["Élan Vital"]);
     for nothing in ["\"", "* OR 1", "title:x AND", "'; DROP", "---", "a\0b"] {
-        let page = w.library.items(&w.user, ItemQuery { search: Some(nothing.into()), ..ItemQuery::default() }).await;
+        let page = w
+            .library
+            .items(&w.user, ItemQuery { search: Some(nothing.into()), ..ItemQuery::default() })
+            .await;
         assert!(page.is_ok(), "{nothing}: {page:?}");
     }
     assert!("size".parse::<Sort>().is_err());
-    let unknown = w.library.items(&w.user, ItemQuery { parent: Some("x".into()), ..ItemQuery::default() }).await;
+    let unknown =
+        w.library.items(&w.user, ItemQuery { parent: Some("x".into()), ..ItemQuery::default() }).await;
     assert_eq!(unknown.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
@@ -217,7 +227,10 @@ async fn home_offers_the_next_episode_of_the_series_last_watched_first() {
     assert_eq!(next, [b[2].as_str(), a[1].as_str()]);
     assert_eq!(w.library.next_up(&w.user, &c).await.unwrap().unwrap().episode, Some(1));
     let detail = w.library.item(&w.user, &b[1]).await.unwrap();
-    assert_eq!((detail.previous.as_deref(), detail.next.as_deref()), (Some(b[0].as_str()), Some(b[2].as_str())));
+    assert_eq!(
+        (detail.previous.as_deref(), detail.next.as_deref()),
+        (Some(b[0].as_str()), Some(b[2].as_str()))
+    );
     assert_eq!(detail.item.top.as_deref(), Some(b_show.as_str()));
     assert_eq!(home.recently_added.len(), 3);
 }

@@ -24,12 +24,27 @@ pub(crate) struct Fake<'a> {
 }
 
 pub(crate) fn fake(kind: ItemType, title: &str) -> Fake<'_> {
-    Fake { kind, title, parent: None, top: None, season: None, number: None, year: None, duration_s: Some(1_000.0) }
+    Fake {
+        kind,
+        title,
+        parent: None,
+        top: None,
+        season: None,
+        number: None,
+        year: None,
+        duration_s: Some(1_000.0),
+    }
 }
 
 pub(crate) async fn item(library: &Library, of: &str, fake: Fake<'_>) -> String {
     let id = new_id();
-    let values = (id.clone(), of.to_owned(), fake.kind, fake.title.to_owned(), crate::sort_title::sort_title(fake.title));
+    let values = (
+        id.clone(),
+        of.to_owned(),
+        fake.kind,
+        fake.title.to_owned(),
+        crate::sort_title::sort_title(fake.title),
+    );
     let (parent, top) = (fake.parent.map(str::to_owned), fake.top.map(str::to_owned));
     let (season, number, year, duration_s) = (fake.season, fake.number, fake.year, fake.duration_s);
     let now = library.now_us();

@@ -23,21 +23,26 @@ fn count(db: &Connection) -> Result<u64> {
 }
 
 fn insert(db: &Connection, name: &str, hash: &str, role: Role, now_us: i64) -> Result<User> {
-    let taken: bool =
-        db.prepare_cached("SELECT EXISTS (SELECT 1 FROM users WHERE name = ?1)")?.query_row([name], |r| r.get(0))?;
+    let taken: bool = db
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM users WHERE name = ?1)")?
+        .query_row([name], |r| r.get(0))?;
     if taken {
         return Err(LibraryError::Conflict(format!("there is a user `{name}` already")));
     }
     let id = new_id();
-    db.prepare_cached("INSERT INTO users (id, name, password_hash, role, created) VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute((&id, name, hash, role, now_us))?;
+    db.prepare_cached(
+        "INSERT INTO users (id, name, password_hash, role, created) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute((&id, name, hash, role, now_us))?;
     Ok(User { id, name: name.to_owned(), role, created: rfc3339(now_us) })
 }
 
 fn checked_name(name: &str) -> Result<String> {
     let name = name.trim();
     if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
-        return Err(LibraryError::BadInput(format!("a user's name has 1 to {MAX_NAME} characters, none of them a control character")));
+        return Err(LibraryError::BadInput(format!(
+            "a user's name has 1 to {MAX_NAME} characters, none of them a control character"
+        )));
     }
     Ok(name.to_owned())
 }
@@ -82,7 +87,8 @@ impl Library {
     /// Every account, by name.
     pub async fn users(&self) -> Result<Vec<User>> {
         self.read(|db| {
-            let mut statement = db.prepare_cached("SELECT id, name, role, created FROM users ORDER BY name")?;
+            let mut statement =
+                db.prepare_cached("SELECT id, name, role, created FROM users ORDER BY name")?;
             let rows = statement.query_map([], user_row)?.collect::<rusqlite::Result<_>>()?;
             Ok(rows)
         })
@@ -117,7 +123,9 @@ impl Library {
     pub async fn set_password(&self, user: &str, password_hash: &str) -> Result<()> {
         let (user, hash) = (user.to_owned(), password_hash.to_owned());
         self.write(move |db| {
-            let n = db.prepare_cached("UPDATE users SET password_hash = ?2 WHERE id = ?1")?.execute([&user, &hash])?;
+            let n = db
+                .prepare_cached("UPDATE users SET password_hash = ?2 WHERE id = ?1")?
+                .execute([&user, &hash])?;
             db.prepare_cached("DELETE FROM tokens WHERE user = ?1")?.execute([&user])?;
             one_changed(n, &user)
         })
@@ -194,7 +202,8 @@ impl Library {
         if now - last_used > USED_STEP_US {
             let noted = self
                 .write(move |db| {
-                    db.prepare_cached("UPDATE tokens SET last_used = ?2 WHERE hash = ?1")?.execute((&hash[..], now))?;
+                    db.prepare_cached("UPDATE tokens SET last_used = ?2 WHERE hash = ?1")?
+                        .execute((&hash[..], now))?;
                     Ok(())
                 })
                 .await;
@@ -209,7 +218,10 @@ impl Library {
     /// Ends a token; whether there was one.
     pub async fn remove_token(&self, hash: &[u8; 32]) -> Result<bool> {
         let hash = *hash;
-        self.write(move |db| Ok(db.prepare_cached("DELETE FROM tokens WHERE hash = ?1")?.execute([&hash[..]])? > 0)).await
+        self.write(move |db| {
+            Ok(db.prepare_cached("DELETE FROM tokens WHERE hash = ?1")?.execute([&hash[..]])? > 0)
+        })
+        .await
     }
 
     /// A user's tokens, last used first.

@@ -17,7 +17,7 @@ use crate::db::uint;
 use crate::error::{LibraryError, Result};
 use crate::naming::{self, Kind};
 use crate::repo::{files, libraries};
-use crate::{Event, ImageKind, ItemType};
+use crate::{ImageKind, ItemType};
 
 /// Files looked at between two looks at the database.
 const BATCH: i64 = 64;
@@ -44,7 +44,8 @@ pub(super) fn role(path: &Path) -> Option<Role> {
         return Some(Role::Folder(kind));
     }
     let (front, last) = name.rsplit_once(['-', '.'])?;
-    let kind = word(last).filter(|_| last != "movie" && last != "show" && last != "album" && last != "art")?;
+    let kind =
+        word(last).filter(|_| last != "movie" && last != "show" && last != "album" && last != "art")?;
     let front = front.trim();
     if let Some(season) = front.strip_prefix("season").map(|s| s.trim_matches(['-', '_', ' ']))
         && let Some(n) = (season == "specials").then_some(0).or_else(|| season.parse().ok())
@@ -70,7 +71,8 @@ fn target(path: &Path, below: &[Below]) -> Option<(i64, ImageKind)> {
     let direct = || below.iter().filter(move |b| b.path.parent().unwrap_or(Path::new("")) == folder);
     let own = |kind: ImageKind, b: &Below| {
         // What lies beside an episode as `-thumb` is a frame of it.
-        let kind = if b.kind == ItemType::Episode && kind != ImageKind::Backdrop { ImageKind::Still } else { kind };
+        let kind =
+            if b.kind == ItemType::Episode && kind != ImageKind::Backdrop { ImageKind::Still } else { kind };
         (b.item, kind)
     };
     let named = |name: &str| direct().find(|b| stem(&b.path).to_lowercase() == name);
@@ -105,17 +107,12 @@ fn of_folder(folder: &Path, below: &[Below], direct: Vec<&Below>) -> Option<i64>
 
 /// The season folder's item: by the number that its episodes' names carry.
 fn season_of(below: &[Below], season: i64) -> Option<i64> {
-    let number = |b: &Below| {
-        naming::identify_as(&b.path.to_string_lossy(), Kind::Episode).season.map(i64::from)
-    };
+    let number =
+        |b: &Below| naming::identify_as(&b.path.to_string_lossy(), Kind::Episode).season.map(i64::from);
     below.iter().filter(|b| b.kind == ItemType::Episode).find(|b| number(b) == Some(season))?.parent
 }
 
 /// Sees to every picture of the library that waits, until `hurry`.
-pub(super) async fn run(context: &Context, library: &str, hurry: &CancellationToken) -> Result<()> {
-    beside(context, library, hurry).await?;
-    inside(context, library, hurry).await
-}
 
 /// A picture file that waits.
 struct Beside {
@@ -125,7 +122,8 @@ struct Beside {
     size_bytes: u64,
 }
 
-async fn beside(context: &Context, library: &str, hurry: &CancellationToken) -> Result<()> {
+/// Pictures that lie beside the media: read once, as part of the scan.
+pub(super) async fn beside(context: &Context, library: &str, hurry: &CancellationToken) -> Result<()> {
     let mut after = 0;
     while !hurry.is_cancelled() {
         let id = library.to_owned();
@@ -176,8 +174,12 @@ async fn keep_beside(context: &Context, picture: Beside) -> Result<()> {
             let name = picture.path.display().to_string();
             let made = blocking(move || {
                 let mut bytes = Vec::new();
-                let source = context.backend.open(&picture.path).map_err(LibraryError::io("open", &picture.path))?;
-                source.take(MAX_FILE_BYTES).read_to_end(&mut bytes).map_err(LibraryError::io("read", &picture.path))?;
+                let source =
+                    context.backend.open(&picture.path).map_err(LibraryError::io("open", &picture.path))?;
+                source
+                    .take(MAX_FILE_BYTES)
+                    .read_to_end(&mut bytes)
+                    .map_err(LibraryError::io("read", &picture.path))?;
                 context.library.inner.artwork.keep(&bytes, &name)
             });
             match made.await {
@@ -235,7 +237,9 @@ fn wanted(file: &Inside, frames: bool) -> Wanted {
     match file.kind {
         ItemType::Photo => Wanted::Itself(file.item),
         ItemType::Track => match file.parent {
-            Some(album) if file.cover && !file.has_poster => Wanted::From(Picture::Cover, album, ImageKind::Poster),
+            Some(album) if file.cover && !file.has_poster => {
+                Wanted::From(Picture::Cover, album, ImageKind::Poster)
+            }
             _ => Wanted::Nothing,
         },
         _ if file.cover && !file.has_poster && file.kind == ItemType::Movie => {
@@ -250,9 +254,10 @@ fn wanted(file: &Inside, frames: bool) -> Wanted {
     }
 }
 
-async fn inside(context: &Context, library: &str, hurry: &CancellationToken) -> Result<()> {
+/// Pictures that have to be taken out of the media, a frame decoded for most: minutes for a large library. So it
+/// is no part of the scan, which is over when everything is named and described, and gives way to the next.
+pub(super) async fn inside(context: &Context, library: &str, hurry: &CancellationToken) -> Result<()> {
     let mut after = 0;
-    let mut done = 0;
     while !hurry.is_cancelled() {
         let id = library.to_owned();
         let batch = context.library.read(move |db| load_inside(db, &id, after)).await?;
@@ -288,13 +293,6 @@ async fn inside(context: &Context, library: &str, hurry: &CancellationToken) -> 
                 kept = keep_inside(context, &file) => kept?,
                 () = hurry.cancelled() => return Ok(()),
             }
-            done += 1;
-            context.library.emit(Event::ScanProgress {
-                library: library.to_owned(),
-                phase: "artwork",
-                done,
-                total: done,
-            });
         }
     }
     Ok(())
@@ -342,7 +340,9 @@ async fn keep_inside(context: &Context, file: &Inside) -> Result<()> {
     let wanted = wanted(file, context.config.frames);
     let bytes = match wanted {
         Wanted::Nothing => Ok(None),
-        Wanted::Itself(item) => read_whole(context, file).await.map(|b| b.map(|b| (b, item, ImageKind::Thumb))),
+        Wanted::Itself(item) => {
+            read_whole(context, file).await.map(|b| b.map(|b| (b, item, ImageKind::Thumb)))
+        }
         Wanted::From(what, item, kind) => {
             take_out(context, file, what).await.map(|b| b.map(|b| (b, item, kind)))
         }
@@ -390,7 +390,11 @@ async fn read_whole(context: &Context, file: &Inside) -> std::result::Result<Opt
     Ok(Some(bytes).filter(|b| b.len() as u64 <= MAX_FILE_BYTES))
 }
 
-async fn take_out(context: &Context, file: &Inside, what: Picture) -> std::result::Result<Option<Vec<u8>>, ()> {
+async fn take_out(
+    context: &Context,
+    file: &Inside,
+    what: Picture,
+) -> std::result::Result<Option<Vec<u8>>, ()> {
     let (opener, path) = (context.clone(), file.path.clone());
     let fd = blocking(move || opener.backend.open_fd(&path).map_err(LibraryError::io("open", &path)))
         .await

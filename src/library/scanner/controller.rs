@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use spindle_base::shutdown::Shutdown;
 use spindle_base::sync::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::scan::{self, Context};
-use super::{Backend, Config, Prober};
+use super::{Backend, Config, Prober, artwork};
 use crate::error::{LibraryError, Result};
 use crate::{Event, Library, ScanReport};
 
@@ -25,6 +25,15 @@ struct Inner {
     context: Context,
     shutdown: Shutdown,
     running: Mutex<HashMap<String, Running>, 30>,
+    /// What goes on behind finished scans, by library.
+    behind: Mutex<HashMap<String, Behind>, 31>,
+}
+
+/// Pictures that are being taken out of a library's files.
+struct Behind {
+    cancel: CancellationToken,
+    /// Turns true at the end.
+    done: watch::Receiver<bool>,
 }
 
 /// A library that is being scanned.
@@ -55,7 +64,9 @@ impl Controller {
         shutdown: Shutdown,
     ) -> Self {
         let context = Context { library, prober, backend, config };
-        Self { inner: Arc::new(Inner { context, shutdown, running: Mutex::new(HashMap::new()) }) }
+        Self {
+            inner: Arc::new(Inner { context, shutdown, running: Mutex::default(), behind: Mutex::default() }),
+        }
     }
 
     /// Asks for a scan and returns. Requests that come while one runs become one more after it.
@@ -73,7 +84,9 @@ impl Controller {
         self.enqueue(library, Some(tx));
         match rx.await {
             Ok(Ok(report)) => Ok(report),
-            Ok(Err(shared)) => Err(Arc::try_unwrap(shared).unwrap_or_else(|e| LibraryError::Unavailable(e.to_string()))),
+            Ok(Err(shared)) => {
+                Err(Arc::try_unwrap(shared).unwrap_or_else(|e| LibraryError::Unavailable(e.to_string())))
+            }
             Err(_) => Err(LibraryError::Unavailable("the scan was stopped".to_owned())),
         }
     }
@@ -105,8 +118,33 @@ impl Controller {
         self.inner.shutdown.spawn("library-scan", async move { controller.run(library, hurry).await });
     }
 
+    /// Waits until the pictures of a library's files have been taken out, or that was stopped.
+    pub async fn pictures(&self, library: &str) {
+        let done = self.inner.behind.lock().get(library).map(|b| b.done.clone());
+        if let Some(mut done) = done {
+            // A sender that is gone has ended too.
+            drop(done.wait_for(|done| *done).await);
+        }
+    }
+
+    fn take_pictures(&self, library: String) {
+        let cancel = self.inner.shutdown.token().child_token();
+        let (tell, done) = watch::channel(false);
+        self.inner.behind.lock().insert(library.clone(), Behind { cancel: cancel.clone(), done });
+        let controller = self.clone();
+        self.inner.shutdown.spawn("library-pictures", async move {
+            if let Err(e) = artwork::inside(&controller.inner.context, &library, &cancel).await {
+                tracing::warn!(library.id = library, error = %e, "pictures could not be taken out of files");
+            }
+            tell.send_replace(true);
+        });
+    }
+
     /// Scans until nobody has asked again.
     async fn run(&self, library: String, mut hurry: CancellationToken) {
+        if let Some(behind) = self.inner.behind.lock().remove(&library) {
+            behind.cancel.cancel();
+        }
         loop {
             let events = &self.inner.context.library;
             events.emit(Event::ScanStarted { library: library.clone() });
@@ -114,11 +152,18 @@ impl Controller {
             let outcome = scan::run(&self.inner.context, &library, &stop, &hurry).await;
             let incoming = outcome.as_ref().is_ok_and(|r| r.incoming > 0);
             match &outcome {
-                Ok(report) => events.emit(Event::ScanFinished { library: library.clone(), report: report.clone() }),
+                Ok(report) => {
+                    events.emit(Event::ScanFinished { library: library.clone(), report: report.clone() })
+                }
                 Err(e) => {
                     tracing::warn!(library.id = library, error = %e, "a scan failed");
                     events.emit(Event::ScanFailed { library: library.clone(), reason: e.to_string() });
                 }
+            }
+            let scanned = outcome.is_ok();
+            // Before anybody hears that the scan is over, so that who waits for the pictures finds them begun.
+            if scanned && !self.is_asked_again(&library) {
+                self.take_pictures(library.clone());
             }
             let Some(next) = self.finish(&library, outcome.map_err(Arc::new)) else {
                 if incoming {
@@ -126,12 +171,24 @@ impl Controller {
                 }
                 return;
             };
+            // Somebody asked between the two: the pictures wait for the end of that scan.
+            if let Some(behind) = self.inner.behind.lock().remove(&library) {
+                behind.cancel.cancel();
+            }
             hurry = next;
         }
     }
 
+    fn is_asked_again(&self, library: &str) -> bool {
+        self.inner.running.lock().get(library).is_some_and(|state| state.again)
+    }
+
     /// Answers those who waited. The signal of the next scan, or `None` when the library is idle.
-    fn finish(&self, library: &str, outcome: std::result::Result<ScanReport, Arc<LibraryError>>) -> Option<CancellationToken> {
+    fn finish(
+        &self,
+        library: &str,
+        outcome: std::result::Result<ScanReport, Arc<LibraryError>>,
+    ) -> Option<CancellationToken> {
         let mut running = self.inner.running.lock();
         let stopping = self.inner.shutdown.is_requested();
         let (waiters, next) = match running.get_mut(library) {

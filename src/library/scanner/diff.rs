@@ -94,8 +94,20 @@ mod tests {
     fn each_file_gets_the_one_verdict_that_fits() {
         let mut back = known(4, "back", 1, 4);
         back.missing = Some(Why::Root);
-        let was = [known(1, "same", 1, 1), known(2, "grew", 1, 2), known(3, "copied", 1, 3), back, known(5, "gone", 1, 5)];
-        let is = [seen("new", 9, 9), seen("same", 1, 1), seen("grew", 2, 2), seen("copied", 1, 33), seen("back", 1, 4)];
+        let was = [
+            known(1, "same", 1, 1),
+            known(2, "grew", 1, 2),
+            known(3, "copied", 1, 3),
+            back,
+            known(5, "gone", 1, 5),
+        ];
+        let is = [
+            seen("new", 9, 9),
+            seen("same", 1, 1),
+            seen("grew", 2, 2),
+            seen("copied", 1, 33),
+            seen("back", 1, 4),
+        ];
         assert_eq!(
             diff(&was, &is),
             Diff {

@@ -83,7 +83,9 @@ fn is_episode(identity: &Identity, kind: LibraryKind) -> bool {
     match kind {
         LibraryKind::Tv => true,
         LibraryKind::Mixed => {
-            identity.ep_first.is_some() || identity.absolute.is_some() || identity.date.is_some() && identity.season.is_some()
+            identity.ep_first.is_some()
+                || identity.absolute.is_some()
+                || identity.date.is_some() && identity.season.is_some()
         }
         _ => false,
     }
@@ -114,7 +116,9 @@ fn episode(identity: &Identity, path: &Path) -> Plan {
     let mut show = identity
         .title
         .clone()
-        .or_else(|| path.iter().next().filter(|_| path.iter().count() > 1).map(|f| f.to_string_lossy().into_owned()))
+        .or_else(|| {
+            path.iter().next().filter(|_| path.iter().count() > 1).map(|f| f.to_string_lossy().into_owned())
+        })
         .unwrap_or_else(|| stem(path));
     if let Some(country) = &identity.country {
         show = format!("{show} ({country})");

@@ -50,8 +50,11 @@ pub(super) fn find(
         let found = match renamed(&here, file) {
             Some(pk) => Some(pk),
             None => {
-                let elsewhere =
-                    if sizes.contains(&file.size_bytes) { elsewhere(context, file, &own)? } else { Vec::new() };
+                let elsewhere = if sizes.contains(&file.size_bytes) {
+                    elsewhere(context, file, &own)?
+                } else {
+                    Vec::new()
+                };
                 by_content(context, &path, file, &here, &elsewhere, &taken)
             }
         };
@@ -124,7 +127,11 @@ fn elsewhere(context: &Context, file: &Seen, own: &[i64]) -> Result<Vec<(i64, Ve
                 Ok((r.get::<_, i64>(0)?, r.get::<_, Vec<u8>>(1)?, path, r.get::<_, i64>(4)?))
             })?
             .collect::<rusqlite::Result<Vec<_>>>()?;
-        Ok(rows.into_iter().filter(|row| !own.contains(&row.3)).map(|(pk, sum, p, _)| (pk, sum, p)).collect::<Vec<_>>())
+        Ok(rows
+            .into_iter()
+            .filter(|row| !own.contains(&row.3))
+            .map(|(pk, sum, p, _)| (pk, sum, p))
+            .collect::<Vec<_>>())
     })?;
     Ok(found
         .into_iter()

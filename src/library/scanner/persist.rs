@@ -112,7 +112,8 @@ pub(super) fn update_file(db: &Connection, pk: i64, file: &Seen, probe: Option<&
 
 /// It is there again.
 pub(super) fn mark_back(db: &Connection, pk: i64) -> Result<()> {
-    db.prepare_cached("UPDATE files SET missing_since = NULL, missing_why = NULL WHERE pk = ?1")?.execute([pk])?;
+    db.prepare_cached("UPDATE files SET missing_since = NULL, missing_why = NULL WHERE pk = ?1")?
+        .execute([pk])?;
     Ok(())
 }
 
@@ -137,7 +138,9 @@ fn existing(r: &rusqlite::Row<'_>) -> rusqlite::Result<Existing> {
 
 fn by_identity(db: &Connection, library: &str, identity: &str) -> Result<Option<Existing>> {
     Ok(db
-        .prepare_cached("SELECT pk, type, identity, provider_id FROM items WHERE library = ?1 AND identity = ?2")?
+        .prepare_cached(
+            "SELECT pk, type, identity, provider_id FROM items WHERE library = ?1 AND identity = ?2",
+        )?
         .query_row([library, identity], existing)
         .optional()?)
 }
@@ -290,10 +293,18 @@ pub(super) fn place(db: &Connection, at: &Place, group: &Group) -> Result<()> {
     Ok(())
 }
 
-fn place_item(db: &Connection, at: &Place, plan: &Plan, old: Option<Existing>, files: &HashSet<i64>) -> Result<i64> {
+fn place_item(
+    db: &Connection,
+    at: &Place,
+    plan: &Plan,
+    old: Option<Existing>,
+    files: &HashSet<i64>,
+) -> Result<i64> {
     let kind = plan.kind.unwrap_or(ItemType::Movie);
     let old_top: Option<i64> = match &old {
-        Some(old) => db.prepare_cached("SELECT top FROM items WHERE pk = ?1")?.query_row([old.pk], |r| r.get(0))?,
+        Some(old) => {
+            db.prepare_cached("SELECT top FROM items WHERE pk = ?1")?.query_row([old.pk], |r| r.get(0))?
+        }
         None => None,
     };
     let above = above(db, at, plan, old_top)?;
@@ -351,7 +362,13 @@ fn place_item(db: &Connection, at: &Place, plan: &Plan, old: Option<Existing>, f
 
 /// The item that the plan means. Two works that agree in all but their provider's id are two: the
 /// second gets the id into its identity.
-fn find(db: &Connection, at: &Place, kind: ItemType, plan: &Plan, identity: &mut String) -> Result<Option<Existing>> {
+fn find(
+    db: &Connection,
+    at: &Place,
+    kind: ItemType,
+    plan: &Plan,
+    identity: &mut String,
+) -> Result<Option<Existing>> {
     if let Some(id) = &plan.provider_id
         && let Some(found) = by_provider(db, &at.library, kind, id)?
     {
@@ -385,7 +402,10 @@ fn above(db: &Connection, at: &Place, plan: &Plan, old_top: Option<i64>) -> Resu
             let key = format!("{}|{season}", show.identity);
             let identity = format!("season|{key}");
             let title = if *season == 0 { "Specials".to_owned() } else { format!("Season {season}") };
-            let row = Row { season: Some(*season), ..parent_row(ItemType::Season, &identity, &title, Some(show.pk)) };
+            let row = Row {
+                season: Some(*season),
+                ..parent_row(ItemType::Season, &identity, &title, Some(show.pk))
+            };
             let parent = find_or_insert(db, at, &row)?;
             Ok(Parents { parent: Some(parent), top: Some(show.pk), key })
         }
@@ -500,14 +520,18 @@ fn similar_show(db: &Connection, at: &Place, work: &str, year: Option<i64>) -> R
 
 /// Seasons and episodes carry their show's identity in theirs.
 fn rename_below(db: &Connection, at: &Place, show: i64, from: &str, to: &str) -> Result<()> {
-    let mut statement = db.prepare_cached("SELECT pk, type, identity, provider_id FROM items WHERE top = ?1")?;
+    let mut statement =
+        db.prepare_cached("SELECT pk, type, identity, provider_id FROM items WHERE top = ?1")?;
     let below: Vec<Existing> = statement.query_map([show], existing)?.collect::<rusqlite::Result<_>>()?;
     for item in below {
         let start = format!("{}|{from}|", item.kind);
         if let Some(rest) = item.identity.strip_prefix(&start) {
             let identity = format!("{}|{to}|{rest}", item.kind);
-            db.prepare_cached("UPDATE items SET identity = ?2, library = ?3 WHERE pk = ?1")?
-                .execute((item.pk, &identity, &at.library))?;
+            db.prepare_cached("UPDATE items SET identity = ?2, library = ?3 WHERE pk = ?1")?.execute((
+                item.pk,
+                &identity,
+                &at.library,
+            ))?;
             carry_state(db, &item.identity, &identity)?;
         }
     }
@@ -517,9 +541,8 @@ fn rename_below(db: &Connection, at: &Place, show: i64, from: &str, to: &str) ->
 fn place_version(db: &Connection, at: &Place, item: i64, version: &Version, files: &[i64]) -> Result<()> {
     let mut own: Option<i64> = None;
     for file in files {
-        let known: Option<i64> = db
-            .prepare_cached("SELECT version FROM files WHERE pk = ?1")?
-            .query_row([file], |r| r.get(0))?;
+        let known: Option<i64> =
+            db.prepare_cached("SELECT version FROM files WHERE pk = ?1")?.query_row([file], |r| r.get(0))?;
         own = own.or(known);
     }
     // A version that lost other files than these, gone ones, is not ours to take along.
@@ -529,14 +552,20 @@ fn place_version(db: &Connection, at: &Place, item: i64, version: &Version, file
             let pk: i64 = db
                 .prepare_cached("INSERT INTO versions (id, item, added) VALUES (?1, ?2, ?3) RETURNING pk")?
                 .query_row((new_id(), item, at.now_us), |r| r.get(0))?;
-            db.prepare_cached("UPDATE items SET latest = max(latest, ?2) WHERE pk = ?1")?.execute((item, at.now_us))?;
+            db.prepare_cached("UPDATE items SET latest = max(latest, ?2) WHERE pk = ?1")?
+                .execute((item, at.now_us))?;
             pk
         }
     };
-    db.prepare_cached("UPDATE versions SET item = ?2, label = ?3, edition = ?4 WHERE pk = ?1")?
-        .execute((pk, item, &version.label, &version.edition))?;
+    db.prepare_cached("UPDATE versions SET item = ?2, label = ?3, edition = ?4 WHERE pk = ?1")?.execute((
+        pk,
+        item,
+        &version.label,
+        &version.edition,
+    ))?;
     for (part, file) in (0_i64..).zip(files) {
-        db.prepare_cached("UPDATE files SET version = ?2, part = ?3 WHERE pk = ?1")?.execute((file, pk, part))?;
+        db.prepare_cached("UPDATE files SET version = ?2, part = ?3 WHERE pk = ?1")?
+            .execute((file, pk, part))?;
     }
     Ok(())
 }

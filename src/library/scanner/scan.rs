@@ -47,7 +47,7 @@ pub(super) async fn run(
     })
     .await?;
     probe::run(context, id, hurry).await?;
-    artwork::run(context, id, hurry).await?;
+    artwork::beside(context, id, hurry).await?;
     let library = id.to_owned();
     let micros = clock.monotonic_us().saturating_sub(started_us);
     report.seconds = Duration::from_micros(micros).as_secs_f64();
@@ -65,7 +65,9 @@ pub(super) async fn run(
 }
 
 /// Runs `job` where it may block.
-pub(super) async fn blocking<T: Send + 'static>(job: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+pub(super) async fn blocking<T: Send + 'static>(
+    job: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     tokio::task::spawn_blocking(job).await.map_err(|e| LibraryError::Panicked(e.to_string()))?
 }
 
@@ -115,7 +117,8 @@ impl Names {
         self.progress("walk", self.seen.len(), self.seen.len());
 
         // Of roots that were not read nothing is known to have changed.
-        let known: Vec<Known> = self.known.iter().filter(|k| self.healthy.contains_key(&k.root)).cloned().collect();
+        let known: Vec<Known> =
+            self.known.iter().filter(|k| self.healthy.contains_key(&k.root)).cloned().collect();
         let mut diff = diff::diff(&known, &self.seen);
         let gone: Vec<&Known> = diff
             .gone
@@ -132,13 +135,17 @@ impl Names {
         let marks = self.marks(&known, &diff, &moved);
         self.write_files(&diff, &moves, &marks)?;
         let fresh: BTreeSet<usize> = diff.new.iter().copied().chain(moved_to.iter().copied()).collect();
-        let at = Place { library: self.id.clone(), now_us: self.context.library.now_us(), moved: Arc::new(moved) };
+        let at =
+            Place { library: self.id.clone(), now_us: self.context.library.now_us(), moved: Arc::new(moved) };
         self.write_items(&fresh, &at)?;
         if !fresh.is_empty() || !marks.is_empty() || !diff.back.is_empty() {
             self.write_subtitles()?;
         }
-        let touched =
-            !fresh.is_empty() || !marks.is_empty() || !diff.back.is_empty() || !diff.changed.is_empty() || !diff.suspect.is_empty();
+        let touched = !fresh.is_empty()
+            || !marks.is_empty()
+            || !diff.back.is_empty()
+            || !diff.changed.is_empty()
+            || !diff.suspect.is_empty();
         self.close(touched)?;
         Ok(self.report)
     }
@@ -154,7 +161,8 @@ impl Names {
 
     /// Reads one root, or takes it as absent with all that is known of it.
     fn walk(&mut self, root: &Root) -> Result<()> {
-        let walked = walk::walk(root.pk, &root.path, self.kind, &self.stop).and_then(|w| self.present(root, w));
+        let walked =
+            walk::walk(root.pk, &root.path, self.kind, &self.stop).and_then(|w| self.present(root, w));
         match walked {
             Ok(walked) => {
                 self.report.warnings.extend(walked.warnings);
@@ -206,7 +214,12 @@ impl Names {
             .filter(|k| k.root == root.pk && k.missing.is_none_or(|why| why == Why::Folder))
             .map(|k| k.pk)
             .collect();
-        tracing::warn!(library.id = self.id, reason, files = marks.len(), "a library folder is not available");
+        tracing::warn!(
+            library.id = self.id,
+            reason,
+            files = marks.len(),
+            "a library folder is not available"
+        );
         self.report.warnings.push(reason.clone());
         let (pk, id, now_us) = (root.pk, self.id.clone(), self.context.library.now_us());
         self.context.library.change_blocking(move |db| {
@@ -224,13 +237,15 @@ impl Names {
         let settle_us = i64::try_from(self.context.config.settle.as_micros()).unwrap_or(i64::MAX);
         let now_us = self.context.library.now_us();
         let age_us = |s: &Seen| now_us.saturating_sub(s.mtime_ns / 1_000);
-        let Some(youngest) = self.seen.iter().map(age_us).filter(|age| (0..settle_us).contains(age)).min() else {
+        let Some(youngest) = self.seen.iter().map(age_us).filter(|age| (0..settle_us).contains(age)).min()
+        else {
             return;
         };
         let fresh: Vec<usize> =
             (0..self.seen.len()).filter(|i| (0..settle_us).contains(&age_us(&self.seen[*i]))).collect();
         std::thread::sleep(Duration::from_micros(uint(settle_us - youngest)));
-        let growing: HashSet<usize> = fresh.into_iter().filter(|i| self.changed_since(&self.seen[*i])).collect();
+        let growing: HashSet<usize> =
+            fresh.into_iter().filter(|i| self.changed_since(&self.seen[*i])).collect();
         self.report.incoming = growing.len() as u64;
         let mut at = 0;
         self.seen.retain(|_| {
@@ -267,7 +282,8 @@ impl Names {
             .map(|i| &known[*i])
             .filter(|k| !moved.contains(&k.pk))
             .map(|k| {
-                let blocked = self.blocked.iter().any(|(root, below)| *root == k.root && k.path.starts_with(below));
+                let blocked =
+                    self.blocked.iter().any(|(root, below)| *root == k.root && k.path.starts_with(below));
                 // A file that grows right now was taken out of what was seen; it is not gone.
                 (k, if blocked { Why::Folder } else { Why::File })
             })
@@ -288,8 +304,12 @@ impl Names {
         work.extend(moves.iter().map(|(pk, at)| Change::Update(*pk, self.seen[*at].clone(), None)));
         work.extend(marks.iter().map(|(pk, why)| Change::Missing(*pk, *why)));
         work.extend(diff.back.iter().map(|pk| Change::Back(*pk)));
-        work.extend(diff.suspect.iter().map(|(pk, at)| Change::Update(*pk, self.seen[*at].clone(), Some("verify"))));
-        work.extend(diff.changed.iter().map(|(pk, at)| Change::Update(*pk, self.seen[*at].clone(), Some("pending"))));
+        work.extend(
+            diff.suspect.iter().map(|(pk, at)| Change::Update(*pk, self.seen[*at].clone(), Some("verify"))),
+        );
+        work.extend(
+            diff.changed.iter().map(|(pk, at)| Change::Update(*pk, self.seen[*at].clone(), Some("pending"))),
+        );
         work.extend(diff.new.iter().map(|at| Change::New(self.seen[*at].clone())));
         let total = work.len();
         let mut done = 0;
@@ -335,7 +355,13 @@ impl Names {
         self.write_extras(&extras, at)
     }
 
-    fn group(&self, files: &[usize], fresh: &BTreeSet<usize>, groups: &mut Vec<Group>, extras: &mut Vec<(usize, naming::Extra)>) {
+    fn group(
+        &self,
+        files: &[usize],
+        fresh: &BTreeSet<usize>,
+        groups: &mut Vec<Group>,
+        extras: &mut Vec<(usize, naming::Extra)>,
+    ) {
         let hint = identify::hint(self.kind);
         let (videos, others): (Vec<usize>, Vec<usize>) =
             files.iter().partition(|i| self.seen[**i].class == Class::Video);
@@ -346,7 +372,8 @@ impl Names {
             let parts = vec![(file.root, file.path.clone())];
             groups.push(Group { plan, versions: vec![Version { label: None, edition: None, parts }] });
         }
-        let names: Vec<String> = videos.iter().map(|i| self.seen[*i].path.to_string_lossy().into_owned()).collect();
+        let names: Vec<String> =
+            videos.iter().map(|i| self.seen[*i].path.to_string_lossy().into_owned()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         for item in naming::group::group(&names, hint) {
             let all = || item.versions.iter().flat_map(|v| &v.parts).filter_map(|p| videos.get(*p).copied());
@@ -365,13 +392,16 @@ impl Names {
                 .iter()
                 .map(|v| {
                     let parts: Vec<usize> = v.parts.iter().filter_map(|p| videos.get(*p).copied()).collect();
-                    let edition = parts.first().and_then(|i| {
-                        naming::identify(&self.seen[*i].path.to_string_lossy(), hint).edition
-                    });
+                    let edition = parts
+                        .first()
+                        .and_then(|i| naming::identify(&self.seen[*i].path.to_string_lossy(), hint).edition);
                     Version {
                         label: Some(v.name.clone()).filter(|n| !n.trim().is_empty()),
                         edition,
-                        parts: parts.iter().map(|i| (self.seen[*i].root, self.seen[*i].path.clone())).collect(),
+                        parts: parts
+                            .iter()
+                            .map(|i| (self.seen[*i].root, self.seen[*i].path.clone()))
+                            .collect(),
                     }
                 })
                 .collect();
@@ -387,7 +417,9 @@ impl Names {
             return Err(LibraryError::Unavailable("the scan was stopped".to_owned()));
         }
         let at = at.clone();
-        self.context.library.change_blocking(move |db| groups.iter().try_for_each(|group| persist::place(db, &at, group)))
+        self.context
+            .library
+            .change_blocking(move |db| groups.iter().try_for_each(|group| persist::place(db, &at, group)))
     }
 
     fn write_extras(&self, extras: &[(usize, naming::Extra)], at: &Place) -> Result<()> {
@@ -419,8 +451,10 @@ impl Names {
                 persist::place_extra(db, &at, extra)?;
             }
             for (root, path) in &samples {
-                db.prepare_cached("UPDATE files SET probe = 'none', art = 'done' WHERE root = ?1 AND path = ?2")?
-                    .execute((root, bytes_of(path)))?;
+                db.prepare_cached(
+                    "UPDATE files SET probe = 'none', art = 'done' WHERE root = ?1 AND path = ?2",
+                )?
+                .execute((root, bytes_of(path)))?;
             }
             Ok(())
         })
@@ -464,7 +498,11 @@ impl Names {
         // `Show/Extras/x.mkv` beside `Show/Season 1/…`.
         let above = extra.path.parent().and_then(Path::parent).filter(|p| !p.as_os_str().is_empty());
         let below = above.and_then(|above| {
-            self.seen.iter().enumerate().find(|(i, s)| s.path.starts_with(above) && is_work(*i, s)).map(|(_, s)| s)
+            self.seen
+                .iter()
+                .enumerate()
+                .find(|(i, s)| s.path.starts_with(above) && is_work(*i, s))
+                .map(|(_, s)| s)
         });
         (below.map(|s| s.path.clone()).into_iter().collect(), true)
     }

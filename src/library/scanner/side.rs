@@ -66,7 +66,10 @@ pub(super) fn attach(seen: &[Seen]) -> Vec<Attached> {
         .collect()
 }
 
-fn film_of<'a>(file: &Seen, films: &BTreeMap<(i64, &Path), Vec<&'a Path>>) -> (Option<&'a Path>, naming::Identity) {
+fn film_of<'a>(
+    file: &Seen,
+    films: &BTreeMap<(i64, &Path), Vec<&'a Path>>,
+) -> (Option<&'a Path>, naming::Identity) {
     let folder = file.path.parent().unwrap_or(Path::new(""));
     let name = file.path.file_name().unwrap_or_default().to_string_lossy();
     let mut at = Some(folder);

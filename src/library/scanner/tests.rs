@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
-    Controller, ImageFormat, ImageKind, Item, ItemDetail, ItemQuery, ItemType, Library, LibraryError, LibraryKind,
-    NewLibrary, Progress, ScanReport, StatePatch,
+    Controller, ImageFormat, ImageKind, Item, ItemDetail, ItemQuery, ItemType, Library, LibraryError,
+    LibraryKind, NewLibrary, Progress, ScanReport, StatePatch,
 };
 
 /// Reads words: `bad` and `fail` are errors, `k=v` are tags, a number is the height.
@@ -62,7 +62,12 @@ impl Prober for Words {
         Box::pin(async { Ok(KeyframeIndex::default()) })
     }
 
-    fn picture<'a>(&'a self, _file: OwnedFd, _what: Picture, _max: u32) -> BoxFuture<'a, Result<Vec<u8>, ProbeError>> {
+    fn picture<'a>(
+        &'a self,
+        _file: OwnedFd,
+        _what: Picture,
+        _max: u32,
+    ) -> BoxFuture<'a, Result<Vec<u8>, ProbeError>> {
         self.pictures.fetch_add(1, Ordering::Relaxed);
         Box::pin(async { Ok(png(64, 36)) })
     }
@@ -83,7 +88,13 @@ fn described(height: u32, tags: BTreeMap<String, String>) -> MediaInfo {
         disposition: Disposition::default(),
         kind: StreamKind::Video(Video { height, width: height, ..Video::default() }),
     };
-    MediaInfo { container: "mkv".into(), duration_s: Some(7_200.0), streams: vec![stream], tags, ..MediaInfo::default() }
+    MediaInfo {
+        container: "mkv".into(),
+        duration_s: Some(7_200.0),
+        streams: vec![stream],
+        tags,
+        ..MediaInfo::default()
+    }
 }
 
 fn png(width: u32, height: u32) -> Vec<u8> {
@@ -140,7 +151,9 @@ impl World {
     }
 
     async fn scan(&self) -> ScanReport {
-        self.controller.scan(&self.id).await.unwrap()
+        let report = self.controller.scan(&self.id).await.unwrap();
+        self.controller.pictures(&self.id).await;
+        report
     }
 
     async fn list(&self, kind: ItemType) -> Vec<Item> {
@@ -184,7 +197,8 @@ async fn films_are_listed_probed_and_left_alone_by_the_next_scan() {
     let playable = w.library.playable(&films[0].id, None).await.unwrap();
     assert_eq!(playable.parts[0].path, w.root.join("Amber Coast (2001)/Amber Coast (2001).mkv"));
     assert_eq!(playable.title, "Amber Coast (2001)");
-    let (probes, pictures) = (w.prober.probes.load(Ordering::Relaxed), w.prober.pictures.load(Ordering::Relaxed));
+    let (probes, pictures) =
+        (w.prober.probes.load(Ordering::Relaxed), w.prober.pictures.load(Ordering::Relaxed));
     let revision = w.library.revision().await.unwrap();
     let again = w.scan().await;
     assert_eq!(counts(&again), (2, 0, 0, 0, 2, 0));
@@ -208,7 +222,8 @@ async fn a_file_that_cannot_be_read_is_listed_with_its_reason_and_the_scan_goes_
     assert_eq!(report.failed, 3, "{report:?}");
     assert!(report.warnings.iter().any(|t| t.contains("Pipe") && t.contains("regular")), "{report:?}");
     let listed = w.library.unreadable(Some(&w.id), 10, 0).await.unwrap();
-    let reasons: Vec<(&str, &str)> = listed.items.iter().map(|u| (u.file.as_str(), u.reason.as_str())).collect();
+    let reasons: Vec<(&str, &str)> =
+        listed.items.iter().map(|u| (u.file.as_str(), u.reason.as_str())).collect();
     assert_eq!(reasons[0], ("Bad (2001).mkv", "invalid data"));
     assert_eq!(reasons[1], ("Empty (2002).mkv", "the file is empty"));
     assert!(reasons[2].1.contains("no answer"), "{reasons:?}");
@@ -240,7 +255,11 @@ async fn a_vanished_root_takes_nothing_along() {
         }
         w.clock.advance(Duration::from_secs(90 * 24 * 3_600));
         let report = w.scan().await;
-        assert_eq!((report.removed, report.unavailable, report.warnings.len()), (0, 2, 1), "{way}: {report:?}");
+        assert_eq!(
+            (report.removed, report.unavailable, report.warnings.len()),
+            (0, 2, 1),
+            "{way}: {report:?}"
+        );
         assert!(w.library.library(&w.id).await.unwrap().warning.is_some(), "{way}");
         let films = w.list(ItemType::Movie).await;
         assert!(films.len() == 2 && films.iter().all(|f| !f.available), "{way}");
@@ -320,7 +339,11 @@ async fn renames_and_moves_keep_id_date_and_state() {
         let films = w.list(ItemType::Movie).await;
         assert_eq!(films.len(), 2, "{title}");
         let now = &films[0];
-        assert_eq!((&now.id, &now.added, now.state.position_s), (&before.id, &before.added, 600.0), "{title}");
+        assert_eq!(
+            (&now.id, &now.added, now.state.position_s),
+            (&before.id, &before.added, 600.0),
+            "{title}"
+        );
         assert_eq!((now.title.as_str(), now.year, now.available), (title, Some(year), true));
         assert_eq!(w.prober.probes.load(Ordering::Relaxed), probes, "{title}: nothing is probed again");
     };
@@ -397,7 +420,10 @@ async fn series_have_seasons_and_a_renamed_one_keeps_everything() {
     let show = w.list(ItemType::Show).await[0].clone();
     let children = ItemQuery { parent: Some(show.id.clone()), ..ItemQuery::default() };
     let seasons = w.library.items(&w.user, children).await.unwrap().items;
-    assert_eq!(seasons.iter().map(|s| s.title.as_str()).collect::<Vec<_>>(), ["Season 1", "Season 2", "Specials"]);
+    assert_eq!(
+        seasons.iter().map(|s| s.title.as_str()).collect::<Vec<_>>(),
+        ["Season 1", "Season 2", "Specials"]
+    );
     let children = ItemQuery { parent: Some(seasons[0].id.clone()), ..ItemQuery::default() };
     let episodes = w.library.items(&w.user, children).await.unwrap().items;
     assert_eq!(episodes.iter().map(|e| e.episode).collect::<Vec<_>>(), [Some(1), Some(2)]);
@@ -413,7 +439,10 @@ async fn series_have_seasons_and_a_renamed_one_keeps_everything() {
     assert_eq!((report.added, report.updated), (0, 4), "{report:?}");
     let shows = w.list(ItemType::Show).await;
     assert_eq!(shows.len(), 1);
-    assert_eq!((&shows[0].id, shows[0].title.as_str(), shows[0].unwatched), (&show.id, "Harbor Lights", Some(3)));
+    assert_eq!(
+        (&shows[0].id, shows[0].title.as_str(), shows[0].unwatched),
+        (&show.id, "Harbor Lights", Some(3))
+    );
     let now = w.detail(&episodes[0].id).await;
     assert!(now.item.state.watched && now.item.top.as_ref() == Some(&show.id));
     assert_eq!(w.list(ItemType::Season).await.len(), 3);
@@ -506,7 +535,10 @@ async fn subtitles_beside_a_film_are_streams_of_it() {
 #[tokio::test]
 async fn tags_of_music_go_before_names_and_leave_no_empty_album() {
     let w = World::new(LibraryKind::Music).await;
-    w.put("Someone/Wrong Album/01 - one.flac", "title=First;artist=The Band;album=Right Album;track=1/2;date=1999");
+    w.put(
+        "Someone/Wrong Album/01 - one.flac",
+        "title=First;artist=The Band;album=Right Album;track=1/2;date=1999",
+    );
     w.put("Someone/Wrong Album/02 - two.flac", "title=Second;artist=The Band;album=Right Album;track=2/2");
     w.put("Untagged/Album/03 - Three.mp3", "x");
     w.scan().await;
@@ -588,7 +620,11 @@ async fn a_growing_file_waits_and_a_finished_one_does_not() {
     let root = dir.path().join("m");
     fs::create_dir(&root).unwrap();
     let library = Library::open(&dir.path().join("d"), Arc::new(spindle_base::clock::SystemClock)).unwrap();
-    let config = Config { settle: Duration::from_millis(400), incoming_retry: Duration::from_secs(3_600), ..Config::default() };
+    let config = Config {
+        settle: Duration::from_millis(400),
+        incoming_retry: Duration::from_secs(3_600),
+        ..Config::default()
+    };
     let controller = Controller::start(
         library.clone(),
         Arc::new(Words::default()),

@@ -96,7 +96,8 @@ pub(super) fn walk(
     if !meta.is_dir() {
         return Err(format!("`{}` is not a folder", folder.display()));
     }
-    let mut out = Walked { dev: meta.dev(), entries: fs::read_dir(folder).map_err(lost)?.count(), ..Walked::default() };
+    let mut out =
+        Walked { dev: meta.dev(), entries: fs::read_dir(folder).map_err(lost)?.count(), ..Walked::default() };
     let own = fs::canonicalize(folder).map_err(lost)?;
     let mut inside: HashSet<(u64, u64)> = HashSet::new();
     let mut entries = WalkDir::new(folder).follow_links(true).max_depth(MAX_DEPTH).into_iter();
@@ -124,7 +125,12 @@ fn is_system(name: &[u8]) -> bool {
         || name.starts_with(b"@")
         || matches!(
             name,
-            b"lost+found" | b"$RECYCLE.BIN" | b"System Volume Information" | b"#recycle" | b"#snapshot" | b"RECYCLER"
+            b"lost+found"
+                | b"$RECYCLE.BIN"
+                | b"System Volume Information"
+                | b"#recycle"
+                | b"#snapshot"
+                | b"RECYCLER"
         )
 }
 
@@ -216,12 +222,14 @@ pub(super) fn extension(path: &Path) -> String {
 /// What a file is in a library of `kind`; `None` for what does not belong there.
 pub(super) fn classify(path: &Path, kind: LibraryKind) -> Option<Class> {
     let class = match extension(path).as_str() {
-        "mkv" | "mk3d" | "webm" | "mp4" | "m4v" | "mov" | "avi" | "divx" | "ts" | "m2ts" | "mts" | "mpg" | "mpeg"
-        | "m2v" | "vob" | "wmv" | "asf" | "flv" | "f4v" | "ogv" | "ogm" | "3gp" | "3g2" | "rm" | "rmvb" | "mxf"
-        | "dv" | "wtv" | "dvr-ms" => Class::Video,
-        "mp3" | "flac" | "m4a" | "m4b" | "aac" | "ogg" | "oga" | "opus" | "wav" | "wma" | "aif" | "aiff" | "ape"
-        | "wv" | "mpc" | "dsf" | "mka" | "ac3" | "dts" | "alac" | "tta" => Class::Audio,
-        "jpg" | "jpeg" | "png" | "webp" | "gif" | "bmp" | "tif" | "tiff" | "heic" | "heif" | "avif" => Class::Photo,
+        "mkv" | "mk3d" | "webm" | "mp4" | "m4v" | "mov" | "avi" | "divx" | "ts" | "m2ts" | "mts" | "mpg"
+        | "mpeg" | "m2v" | "vob" | "wmv" | "asf" | "flv" | "f4v" | "ogv" | "ogm" | "3gp" | "3g2" | "rm"
+        | "rmvb" | "mxf" | "dv" | "wtv" | "dvr-ms" => Class::Video,
+        "mp3" | "flac" | "m4a" | "m4b" | "aac" | "ogg" | "oga" | "opus" | "wav" | "wma" | "aif" | "aiff"
+        | "ape" | "wv" | "mpc" | "dsf" | "mka" | "ac3" | "dts" | "alac" | "tta" => Class::Audio,
+        "jpg" | "jpeg" | "png" | "webp" | "gif" | "bmp" | "tif" | "tiff" | "heic" | "heif" | "avif" => {
+            Class::Photo
+        }
         "srt" | "vtt" | "ass" | "ssa" | "sub" | "idx" | "sup" => Class::Subtitle,
         "nfo" => Class::Nfo,
         _ => return None,

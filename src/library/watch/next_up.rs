@@ -73,7 +73,9 @@ fn played(episodes: &[Episode], order: &[usize], at: usize) -> Option<i64> {
 /// The place in the running order: a special stands right before the episode it precedes.
 fn placed(episode: &Episode) -> Place {
     match episode.before {
-        Some((season, number)) if episode.season == 0 => Place { season, number, special: true, own: episode.number },
+        Some((season, number)) if episode.season == 0 => {
+            Place { season, number, special: true, own: episode.number }
+        }
         _ => Place { season: episode.season, number: episode.number, special: false, own: 0 },
     }
 }
@@ -104,7 +106,12 @@ mod tests {
     fn series(seasons: i64, episodes: i64) -> Vec<Episode> {
         (1..=seasons)
             .flat_map(|season| {
-                (1..=episodes).map(move |number| Episode { season, number, available: true, ..Episode::default() })
+                (1..=episodes).map(move |number| Episode {
+                    season,
+                    number,
+                    available: true,
+                    ..Episode::default()
+                })
             })
             .collect()
     }
