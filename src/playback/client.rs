@@ -265,13 +265,15 @@ impl ClientProfile {
     /// which a codec that is not decoded would not have (a client of playlists alone lists no container).
     #[must_use]
     pub fn plays_video(&self, codec: &str) -> bool {
-        self.direct_play.iter().any(|d| names::codec_listed(&d.video, codec)) || self.video_limit(codec).is_some()
+        self.direct_play.iter().any(|d| names::codec_listed(&d.video, codec))
+            || self.video_limit(codec).is_some()
     }
 
     /// Whether the client decodes this audio codec, told as for video.
     #[must_use]
     pub fn plays_audio(&self, codec: &str) -> bool {
-        self.direct_play.iter().any(|d| names::codec_listed(&d.audio, codec)) || self.audio_limit(codec).is_some()
+        self.direct_play.iter().any(|d| names::codec_listed(&d.audio, codec))
+            || self.audio_limit(codec).is_some()
     }
 
     /// Whether the client has this protocol.

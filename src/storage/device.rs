@@ -99,7 +99,8 @@ impl Device {
         if let Source::Unknown(why) = &plan.source {
             return Err(why.clone());
         }
-        let extents = sys::fiemap::extents(fd, sync).map_err(|e| format!("{} does not tell where files lie: {e}", self.mount.kind))?;
+        let extents = sys::fiemap::extents(fd, sync)
+            .map_err(|e| format!("{} does not tell where files lie: {e}", self.mount.kind))?;
         let map = FileMap::new(extents.clone(), plan.volume(fd, trace, false)?);
         if map.is_covered() {
             return Ok(map);
@@ -187,9 +188,8 @@ fn resolve_btrfs(sys_tree: &Sysfs, fd: BorrowedFd<'_>) -> Result<Plan, String> {
             Ok(None) => continue,
             Err(e) => return Err(format!("btrfs does not name device {devid}: {e}")),
         };
-        let number = std::fs::metadata(&path)
-            .ok()
-            .map(|m| (rustix::fs::major(m.rdev()), rustix::fs::minor(m.rdev())));
+        let number =
+            std::fs::metadata(&path).ok().map(|m| (rustix::fs::major(m.rdev()), rustix::fs::minor(m.rdev())));
         let dir = number
             .and_then(|n| sys_tree.by_number(n))
             .or_else(|| sys_tree.by_name(path.rsplit('/').next().unwrap_or("")));

@@ -107,7 +107,13 @@ pub(crate) fn place(fetched: &mut IntervalSet, size: u64, read: Fetch<'_>) -> Pl
             ByteRange::new(whole.start(), again).into_iter().collect()
         } else {
             let taken = IntervalSet::default();
-            out.ranges.iter().fold(taken, |mut set, r| { set.insert(*r); set }).gaps(whole)
+            out.ranges
+                .iter()
+                .fold(taken, |mut set, r| {
+                    set.insert(*r);
+                    set
+                })
+                .gaps(whole)
         };
         left = take(&mut out.ranges, known, left);
     }
@@ -153,7 +159,11 @@ impl FileState {
         let Cache { fetched, in_flight } = &mut *cache;
         let at = in_flight.iter().position(|r| *r == range).unwrap_or(0);
         let (earlier, later) = (&in_flight[..at], in_flight.get(at + 1..).unwrap_or(&[]));
-        place(fetched, self.identity.size_bytes, Fetch { range: got, inblock, overshoot: false, earlier, later })
+        place(
+            fetched,
+            self.identity.size_bytes,
+            Fetch { range: got, inblock, overshoot: false, earlier, later },
+        )
     }
 
     /// The read of `range` is over, and told to the ledger: whoever now sees its bytes in memory comes after it.
@@ -198,7 +208,14 @@ mod tests {
         ByteRange::new(start * K, end * K).unwrap()
     }
 
-    fn at(set: &mut IntervalSet, size: u64, range: ByteRange, inblock: u64, overshoot: bool, earlier: &[ByteRange]) -> Placed {
+    fn at(
+        set: &mut IntervalSet,
+        size: u64,
+        range: ByteRange,
+        inblock: u64,
+        overshoot: bool,
+        earlier: &[ByteRange],
+    ) -> Placed {
         place(set, size, Fetch { range, inblock, overshoot, earlier, later: &[] })
     }
 
@@ -209,7 +226,10 @@ mod tests {
     #[test]
     fn a_cold_read_is_placed_on_itself_and_its_excess_is_metadata() {
         let mut set = IntervalSet::default();
-        assert_eq!(at(&mut set, 1 << 30, r(0, 2048), (2048 + 16) * K, false, &[]), placed(&[r(0, 2048)], 16 * K));
+        assert_eq!(
+            at(&mut set, 1 << 30, r(0, 2048), (2048 + 16) * K, false, &[]),
+            placed(&[r(0, 2048)], 16 * K)
+        );
         assert_eq!(at(&mut set, 1 << 30, r(0, 2048), 0, false, &[]), placed(&[], 0));
     }
 
@@ -217,7 +237,10 @@ mod tests {
     fn bytes_go_to_the_first_pages_that_nobody_fetched() {
         let mut set = IntervalSet::default();
         set.insert(r(64, 128));
-        assert_eq!(at(&mut set, 1 << 30, r(0, 256), 192 * K, false, &[]), placed(&[r(0, 64), r(128, 256)], 0));
+        assert_eq!(
+            at(&mut set, 1 << 30, r(0, 256), 192 * K, false, &[]),
+            placed(&[r(0, 64), r(128, 256)], 0)
+        );
     }
 
     #[test]
@@ -226,7 +249,10 @@ mod tests {
         set.insert(r(0, 1024));
         assert_eq!(at(&mut set, 1 << 30, r(0, 1024), 1024 * K, false, &[]), placed(&[r(0, 1024)], 0));
         // Half of it is new, half came again.
-        assert_eq!(at(&mut set, 1 << 30, r(512, 1536), 1024 * K, false, &[]), placed(&[r(1024, 1536), r(512, 1024)], 0));
+        assert_eq!(
+            at(&mut set, 1 << 30, r(512, 1536), 1024 * K, false, &[]),
+            placed(&[r(1024, 1536), r(512, 1024)], 0)
+        );
     }
 
     #[test]
@@ -241,19 +267,26 @@ mod tests {
     fn what_an_earlier_read_is_fetching_is_left_to_it() {
         let mut set = IntervalSet::default();
         // The other one, [0, 2048), is still under way.
-        assert_eq!(at(&mut set, 1 << 30, r(1024, 3072), 1024 * K, false, &[r(0, 2048)]), placed(&[r(2048, 3072)], 0));
+        assert_eq!(
+            at(&mut set, 1 << 30, r(1024, 3072), 1024 * K, false, &[r(0, 2048)]),
+            placed(&[r(2048, 3072)], 0)
+        );
         assert_eq!(at(&mut set, 1 << 30, r(0, 2048), 2048 * K, false, &[]), placed(&[r(0, 2048)], 0));
         assert_eq!(at(&mut set, 1 << 30, r(4096, 5120), 0, false, &[r(4096, 5120)]), placed(&[], 0));
         assert_eq!(at(&mut set, 1 << 30, r(4096, 5120), 1024 * K, false, &[]), placed(&[r(4096, 5120)], 0));
         // Unless this one got there first after all.
-        assert_eq!(at(&mut set, 1 << 30, r(6000, 6016), 16 * K, false, &[r(6000, 6016)]), placed(&[r(6000, 6016)], 0));
+        assert_eq!(
+            at(&mut set, 1 << 30, r(6000, 6016), 16 * K, false, &[r(6000, 6016)]),
+            placed(&[r(6000, 6016)], 0)
+        );
         assert_eq!(at(&mut set, 1 << 30, r(6000, 6016), 0, false, &[]), placed(&[], 0));
     }
 
     #[test]
     fn a_read_that_fetched_nothing_does_not_hide_what_a_later_one_is_fetching() {
         let mut set = IntervalSet::default();
-        let first = Fetch { range: r(0, 16), inblock: 8 * K, overshoot: false, earlier: &[], later: &[r(8, 16)] };
+        let first =
+            Fetch { range: r(0, 16), inblock: 8 * K, overshoot: false, earlier: &[], later: &[r(8, 16)] };
         assert_eq!(place(&mut set, 16 * K, first), placed(&[r(0, 8)], 0));
         assert_eq!(at(&mut set, 16 * K, r(8, 16), 8 * K, false, &[]), placed(&[r(8, 16)], 0));
     }

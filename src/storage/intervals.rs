@@ -143,7 +143,11 @@ mod tests {
             let a = next(256);
             let b = (a + next(40)).min(256);
             let add = next(3) > 0;
-            if add { set.insert(r(a, b)) } else { set.remove(r(a, b)) }
+            if add {
+                set.insert(r(a, b))
+            } else {
+                set.remove(r(a, b))
+            }
             for bit in &mut bits[a as usize..b as usize] {
                 *bit = add;
             }

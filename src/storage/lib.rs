@@ -32,10 +32,10 @@ pub use layout::{DiskBytes, DiskPiece, Layout, LayoutExtent};
 pub use ledger::StreamId;
 pub use reader::MediaFile;
 pub use recorder::record::{
-    Attribution, AttributionMode, DiskIo, DiskRate, DiskSeries, IoRecord, Percentiles, Seek, SeriesJson, Stall,
-    Striping, SystemDiskSeries,
+    Attribution, AttributionMode, DiskIo, DiskRate, DiskSeries, IoRecord, Percentiles, Seek, SeriesJson,
+    Stall, Striping, SystemDiskSeries,
 };
-pub use sys::return_freed_memory;
 pub use storage::{Config, HelperMode, Storage, WorkerRead};
-pub use trace::helper::{HelperEndpoint, HelperError, run_helper};
+pub use sys::return_freed_memory;
 pub use topology::{Advice, Filesystem, LayoutKind, Node, Topology};
+pub use trace::helper::{HelperEndpoint, HelperError, run_helper};

@@ -227,7 +227,8 @@ impl Inner {
                     return job;
                 }
                 Choice::Look(after) => {
-                    (state, _) = self.changed.wait_timeout(state, after).unwrap_or_else(PoisonError::into_inner);
+                    (state, _) =
+                        self.changed.wait_timeout(state, after).unwrap_or_else(PoisonError::into_inner);
                 }
                 Choice::Sleep => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
             }
@@ -346,7 +347,10 @@ mod tests {
         let held = Arc::new(Mutex::new(held));
         for i in 0..THREADS as u64 {
             let held = Arc::clone(&held);
-            pool.submit(job(i, move |_| { let _ = held.lock().unwrap().recv(); })).unwrap();
+            pool.submit(job(i, move |_| {
+                let _ = held.lock().unwrap().recv();
+            }))
+            .unwrap();
         }
         let mut refused = None;
         for _ in 0..=MAX_WAITING + THREADS {

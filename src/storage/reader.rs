@@ -13,8 +13,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use rustix::fs::{Advice, Mode, OFlags};
@@ -208,7 +208,8 @@ impl MediaFile {
         }
         let range = self.0.window(offset, want);
         self.0.ahead_end.store(range.end(), Ordering::Relaxed);
-        let end = self.ask(move |inner, lane, queued_us| inner.read(lane, RowKind::Read, range, queued_us)).await?;
+        let end =
+            self.ask(move |inner, lane, queued_us| inner.read(lane, RowKind::Read, range, queued_us)).await?;
         self.read_ahead(end);
         Ok(end.min(size).saturating_sub(offset))
     }
@@ -270,7 +271,10 @@ impl MediaFile {
         }
         let range = inner.window(end, wanted - end);
         if !inner.state.device.pool.is_idle()
-            || inner.ahead_end.compare_exchange(end, range.end(), Ordering::Relaxed, Ordering::Relaxed).is_err()
+            || inner
+                .ahead_end
+                .compare_exchange(end, range.end(), Ordering::Relaxed, Ordering::Relaxed)
+                .is_err()
         {
             return;
         }
@@ -335,7 +339,13 @@ impl Inner {
     }
 
     /// Reads `range` into the page cache; where the read ended. One ledger row per call of the kernel.
-    fn read(&self, lane: &mut Lane<'_>, kind: RowKind, range: ByteRange, queued_us: u64) -> Result<u64, StorageError> {
+    fn read(
+        &self,
+        lane: &mut Lane<'_>,
+        kind: RowKind,
+        range: ByteRange,
+        queued_us: u64,
+    ) -> Result<u64, StorageError> {
         let size = self.state.identity.size_bytes;
         let mut at = range.start();
         while at < range.end().min(size) {
@@ -343,10 +353,16 @@ impl Inner {
             let Some(part) = ByteRange::of_len(at, left) else { break };
             self.state.begin_read(part);
             let (start_us, before) = (self.clock.monotonic_us(), sys::thread_inblock_bytes());
-            let got = sys::fill_cache(self.fd.as_fd(), lane.buffer, at, usize::try_from(left).unwrap_or(usize::MAX));
+            let got = sys::fill_cache(
+                self.fd.as_fd(),
+                lane.buffer,
+                at,
+                usize::try_from(left).unwrap_or(usize::MAX),
+            );
             let inblock_bytes = sys::thread_inblock_bytes() - before;
             let end_us = self.clock.monotonic_us();
-            let done = got.as_ref().ok().and_then(|n| ByteRange::of_len(at, *n as u64)).filter(|r| !r.is_empty());
+            let done =
+                got.as_ref().ok().and_then(|n| ByteRange::of_len(at, *n as u64)).filter(|r| !r.is_empty());
             let placed = self.state.fetched(part, done, inblock_bytes);
             self.ledger.row(Row {
                 kind,
@@ -364,10 +380,19 @@ impl Inner {
             match (got, done) {
                 (Err(e), _) if e.kind() == io::ErrorKind::Interrupted => {}
                 (Err(source), _) => {
-                    return Err(StorageError::Read { path: self.path.clone(), offset: at, len_bytes: left, source });
+                    return Err(StorageError::Read {
+                        path: self.path.clone(),
+                        offset: at,
+                        len_bytes: left,
+                        source,
+                    });
                 }
                 (Ok(_), None) => {
-                    return Err(StorageError::Shrunk { path: self.path.clone(), offset: at, size_bytes: size });
+                    return Err(StorageError::Shrunk {
+                        path: self.path.clone(),
+                        offset: at,
+                        size_bytes: size,
+                    });
                 }
                 (Ok(_), Some(done)) => at = done.end(),
             }
@@ -398,7 +423,13 @@ impl Inner {
             return None;
         }
         let mut buffer = vec![0_u8; usize::try_from(len_bytes).ok()?];
-        let n = rustix::io::preadv2(&self.fd, &mut [io::IoSliceMut::new(&mut buffer)], offset, ReadWriteFlags::NOWAIT).ok()?;
+        let n = rustix::io::preadv2(
+            &self.fd,
+            &mut [io::IoSliceMut::new(&mut buffer)],
+            offset,
+            ReadWriteFlags::NOWAIT,
+        )
+        .ok()?;
         buffer.truncate(n);
         (n > 0).then(|| buffer.into())
     }
@@ -429,9 +460,7 @@ impl Inner {
             }
             Ok((good * PAGE_BYTES).saturating_sub(offset))
         })();
-        answer
-            .inspect_err(|_: &io::Error| self.has_cachestat.store(false, Ordering::Relaxed))
-            .ok()
+        answer.inspect_err(|_: &io::Error| self.has_cachestat.store(false, Ordering::Relaxed)).ok()
     }
 
     fn by_probes(&self, offset: u64, end: u64) -> u64 {
@@ -443,7 +472,12 @@ impl Inner {
         let mut at = offset;
         loop {
             let mut byte = [0_u8];
-            match rustix::io::preadv2(&self.fd, &mut [io::IoSliceMut::new(&mut byte)], at, ReadWriteFlags::NOWAIT) {
+            match rustix::io::preadv2(
+                &self.fd,
+                &mut [io::IoSliceMut::new(&mut byte)],
+                at,
+                ReadWriteFlags::NOWAIT,
+            ) {
                 Ok(1..) => {}
                 Err(rustix::io::Errno::AGAIN) => {
                     self.probe_missed(at, before);
@@ -481,7 +515,9 @@ impl Inner {
             file: Arc::clone(&self.state),
             range: page,
             inblock_bytes,
-            fetched: ByteRange::of_len(page.start(), inblock_bytes.min(page.len_bytes())).into_iter().collect(),
+            fetched: ByteRange::of_len(page.start(), inblock_bytes.min(page.len_bytes()))
+                .into_iter()
+                .collect(),
             queued_us: now_us,
             // The probe took microseconds; a clock read before each would cost as much again.
             start_us: now_us.saturating_sub(1_000),
@@ -500,7 +536,10 @@ impl Inner {
 
 impl std::fmt::Debug for Inner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("MediaFile").field("path", &self.path).field("stream", &self.stream).finish_non_exhaustive()
+        f.debug_struct("MediaFile")
+            .field("path", &self.path)
+            .field("stream", &self.stream)
+            .finish_non_exhaustive()
     }
 }
 

@@ -22,11 +22,11 @@ use crate::pool::{Job, Lane};
 use crate::reader::{self, MediaFile, Opening};
 use crate::recorder::record::{Attribution, AttributionMode, DiskRate, IoRecord};
 use crate::recorder::{Note, Recorder};
+use crate::sys;
 use crate::topology::mounts::{self, Mount};
 use crate::topology::sysfs::Sysfs;
 use crate::topology::{self, Topology};
 use crate::trace::Trace;
-use crate::sys;
 
 /// Where the block trace comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -326,7 +326,9 @@ impl Inner {
         // Outside the lock: it may wait for a disk. Two at once do it twice, the first one stays.
         let map = device.map_file(fd.as_fd(), &self.trace, false);
         let mut files = self.files.lock();
-        if let Some(state) = files.get(&identity).and_then(Weak::upgrade).filter(|s| Arc::ptr_eq(&s.device, &device)) {
+        if let Some(state) =
+            files.get(&identity).and_then(Weak::upgrade).filter(|s| Arc::ptr_eq(&s.device, &device))
+        {
             return state;
         }
         files.retain(|_, s| s.strong_count() > 0);
@@ -350,7 +352,10 @@ fn mount_table(path: &Path) -> Result<Vec<Mount>, StorageError> {
 fn mount_by_name(path: &Path) -> Result<Mount, StorageError> {
     let table = mount_table(path)?;
     let found = mounts::of_path(&table, path).or_else(|| table.first());
-    found.cloned().ok_or_else(|| StorageError::Topology { path: path.to_owned(), what: "nothing is mounted".to_owned() })
+    found.cloned().ok_or_else(|| StorageError::Topology {
+        path: path.to_owned(),
+        what: "nothing is mounted".to_owned(),
+    })
 }
 
 /// The mount that an open file is on.
@@ -373,7 +378,11 @@ fn topology_of(path: &Path) -> Result<Topology, StorageError> {
     let fd = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
     let mount = mount_of(fd.as_fd(), path)?;
     let fsid = if mount.kind == "btrfs" {
-        let dir = rustix::fs::open(&mount.mount_point, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty());
+        let dir = rustix::fs::open(
+            &mount.mount_point,
+            OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK,
+            Mode::empty(),
+        );
         dir.ok().and_then(|d| sys::btrfs::fs_info(d.as_fd()).ok()).map(|i| i.fsid)
     } else {
         None

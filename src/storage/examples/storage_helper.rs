@@ -8,7 +8,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     while let Some(arg) = args.next() {
         if arg == "--socket" {
             let path = args.next().ok_or("--socket needs a path")?.into();
-            endpoint = HelperEndpoint::Listen { path, allow_uid: args.next().and_then(|u| u.parse().ok()), allow_gid: None };
+            endpoint = HelperEndpoint::Listen {
+                path,
+                allow_uid: args.next().and_then(|u| u.parse().ok()),
+                allow_gid: None,
+            };
         }
     }
     Ok(run_helper(endpoint)?)

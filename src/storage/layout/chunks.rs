@@ -111,7 +111,9 @@ impl Chunk {
                 if column >= columns {
                     return None;
                 }
-                (row.checked_mul(columns)?.checked_add(column)?).checked_mul(self.stripe_bytes)?.checked_add(rest)?
+                (row.checked_mul(columns)?.checked_add(column)?)
+                    .checked_mul(self.stripe_bytes)?
+                    .checked_add(rest)?
             }
         };
         (offset < self.len_bytes).then_some(offset)
@@ -152,9 +154,8 @@ impl ChunkMap {
     pub(crate) fn map(&self, mut logical: u64, mut len_bytes: u64) -> Vec<Mapped> {
         let mut out = Vec::new();
         while len_bytes > 0 {
-            let Some((chunk, slot)) = self
-                .chunk(logical)
-                .and_then(|c| Some((c, c.slot(logical - c.logical)?)))
+            let Some((chunk, slot)) =
+                self.chunk(logical).and_then(|c| Some((c, c.slot(logical - c.logical)?)))
             else {
                 break;
             };
@@ -233,7 +234,15 @@ mod tests {
 
     #[test]
     fn the_way_back_meets_the_way_there_on_every_profile() {
-        for (kind, sub, n) in [(0, 1, 1), (RAID1, 1, 2), (RAID0, 1, 4), (RAID10, 2, 6), (RAID5, 1, 4), (RAID6, 1, 6), (RAID1C4, 1, 4)] {
+        for (kind, sub, n) in [
+            (0, 1, 1),
+            (RAID1, 1, 2),
+            (RAID0, 1, 4),
+            (RAID10, 2, 6),
+            (RAID5, 1, 4),
+            (RAID6, 1, 6),
+            (RAID1C4, 1, 4),
+        ] {
             let map = ChunkMap::new(vec![chunk(kind, sub, n)]);
             for at in (0..1 << 24).step_by(4096 * 11) {
                 let logical = (1 << 30) + at;
@@ -261,7 +270,9 @@ mod tests {
 
     #[test]
     fn a_chunk_of_nonsense_maps_nothing_and_does_not_panic() {
-        for (kind, sub, n, stripe) in [(RAID10, 0, 0, S), (RAID5, 1, 1, S), (RAID0, 1, 2, 0), (RAID6, 1, 2, S)] {
+        for (kind, sub, n, stripe) in
+            [(RAID10, 0, 0, S), (RAID5, 1, 1, S), (RAID0, 1, 2, 0), (RAID6, 1, 2, S)]
+        {
             let bad = Chunk { stripe_bytes: stripe, ..chunk(kind, sub, n) };
             let map = ChunkMap::new(vec![bad]);
             assert!(map.map(1 << 30, 1 << 20).iter().all(|m| m.copies.len() <= 2));

@@ -217,7 +217,10 @@ impl FileMap {
         } else if self.extents.runs.iter().any(|r| r.encoded) {
             Some("some of it is stored compressed: lengths are those of the contents".to_owned())
         } else if self.extents.unmapped_bytes > 0 {
-            Some(format!("{} bytes have no place on a disk of their own: stored inline, or not written yet", self.extents.unmapped_bytes))
+            Some(format!(
+                "{} bytes have no place on a disk of their own: stored inline, or not written yet",
+                self.extents.unmapped_bytes
+            ))
         } else if mapped < total {
             Some(format!("{} bytes lie in chunks that are not known", total - mapped))
         } else {
@@ -271,8 +274,16 @@ mod tests {
         assert_eq!(
             pieces,
             [
-                Piece { offset: 4096, len_bytes: 4096, copies: vec![Place { disk: 0, offset: (1 << 30) + (1 << 20) + 4096 }] },
-                Piece { offset: 8192, len_bytes: 4096, copies: vec![Place { disk: 0, offset: (1 << 30) + 4096 }] },
+                Piece {
+                    offset: 4096,
+                    len_bytes: 4096,
+                    copies: vec![Place { disk: 0, offset: (1 << 30) + (1 << 20) + 4096 }]
+                },
+                Piece {
+                    offset: 8192,
+                    len_bytes: 4096,
+                    copies: vec![Place { disk: 0, offset: (1 << 30) + 4096 }]
+                },
             ]
         );
         for p in pieces {
@@ -290,7 +301,10 @@ mod tests {
             stripe_bytes: 65536,
             kind: 1 | 1 << 4,
             sub_stripes: 1,
-            stripes: vec![chunks::Stripe { devid: 1, offset: 0 }, chunks::Stripe { devid: 3, offset: 1 << 20 }],
+            stripes: vec![
+                chunks::Stripe { devid: 1, offset: 0 },
+                chunks::Stripe { devid: 3, offset: 1 << 20 },
+            ],
         };
         let volume = Volume::Btrfs {
             devices: BTreeMap::from([(1, (0, 0)), (2, (1, 0)), (3, (2, 512))]),
@@ -298,7 +312,11 @@ mod tests {
         };
         let names: Vec<Arc<str>> = ["sda", "sdb", "sdc"].map(Arc::from).to_vec();
         let layout = FileMap::new(extents(), volume).layout("f".into(), 12288, &names);
-        let piece = |disk: &str, disk_offset, length_bytes| DiskPiece { disk: disk.to_owned(), disk_offset, length_bytes };
+        let piece = |disk: &str, disk_offset, length_bytes| DiskPiece {
+            disk: disk.to_owned(),
+            disk_offset,
+            length_bytes,
+        };
         assert_eq!(
             layout,
             Layout {
@@ -307,8 +325,22 @@ mod tests {
                 exact: true,
                 why_inexact: None,
                 extents: vec![
-                    LayoutExtent { offset: 0, length_bytes: 8192, copies: vec![vec![piece("sda", 1 << 20, 8192)], vec![piece("sdc", (2 << 20) + 512, 8192)]] },
-                    LayoutExtent { offset: 8192, length_bytes: 4096, copies: vec![vec![piece("sda", 4096, 4096)], vec![piece("sdc", (1 << 20) + 512 + 4096, 4096)]] },
+                    LayoutExtent {
+                        offset: 0,
+                        length_bytes: 8192,
+                        copies: vec![
+                            vec![piece("sda", 1 << 20, 8192)],
+                            vec![piece("sdc", (2 << 20) + 512, 8192)]
+                        ]
+                    },
+                    LayoutExtent {
+                        offset: 8192,
+                        length_bytes: 4096,
+                        copies: vec![
+                            vec![piece("sda", 4096, 4096)],
+                            vec![piece("sdc", (1 << 20) + 512 + 4096, 4096)]
+                        ]
+                    },
                 ],
                 per_disk: vec![
                     DiskBytes { disk: "sda".to_owned(), bytes: 12288, share: 0.5 },

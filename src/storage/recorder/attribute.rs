@@ -96,7 +96,14 @@ impl Requests {
         self.order.push_back((start, e.time_us));
         self.known.insert(
             start,
-            Request { start, len_bytes, issue_us: e.time_us, complete_us: None, is_sequential, is_taken: false },
+            Request {
+                start,
+                len_bytes,
+                issue_us: e.time_us,
+                complete_us: None,
+                is_sequential,
+                is_taken: false,
+            },
         );
         if self.order.len() > MAX_REQUESTS
             && let Some((start, issue_us)) = self.order.pop_front()
@@ -156,7 +163,14 @@ mod tests {
 
     fn raid(kind: u64, sub_stripes: u16, n: u64) -> FileMap {
         let stripes = (1..=n).map(|devid| Stripe { devid, offset: devid << 30 }).collect();
-        let chunk = Chunk { logical: 0, len_bytes: 1 << 30, stripe_bytes: 65536, kind: kind | 1, sub_stripes, stripes };
+        let chunk = Chunk {
+            logical: 0,
+            len_bytes: 1 << 30,
+            stripe_bytes: 65536,
+            kind: kind | 1,
+            sub_stripes,
+            stripes,
+        };
         let devices = (1..=n).map(|d| (d, (usize::try_from(d - 1).unwrap(), 0))).collect();
         let runs = vec![Extent { offset: 0, physical: 0, len_bytes: 1 << 24, encoded: false }];
         FileMap::new(
@@ -183,7 +197,10 @@ mod tests {
     fn a_read_over_raid0_is_one_run_per_disk() {
         let got = by_map(&raid(8, 1, 2), &[r(0, 262_144)], None);
         let run = |disk, offset, len| (Place { disk, offset }, len);
-        assert_eq!(got, ByMap { runs: vec![run(0, 1 << 30, 131_072), run(1, 2 << 30, 131_072)], unattributed_bytes: 0 });
+        assert_eq!(
+            got,
+            ByMap { runs: vec![run(0, 1 << 30, 131_072), run(1, 2 << 30, 131_072)], unattributed_bytes: 0 }
+        );
     }
 
     #[test]
@@ -204,7 +221,10 @@ mod tests {
 
     #[test]
     fn bytes_past_the_map_are_not_ascribed() {
-        assert_eq!(by_map(&raid(8, 1, 2), &[r((1 << 24) - 4096, (1 << 24) + 4096)], None).unattributed_bytes, 4096);
+        assert_eq!(
+            by_map(&raid(8, 1, 2), &[r((1 << 24) - 4096, (1 << 24) + 4096)], None).unattributed_bytes,
+            4096
+        );
     }
 
     #[test]
@@ -213,12 +233,22 @@ mod tests {
         q.issued(&event(BlockOp::Issue, 11, 0, 16));
         q.completed(&event(BlockOp::Complete, 50, 0, 16));
         let (a, b) = (event(BlockOp::Queue, 10, 0, 8), event(BlockOp::Queue, 10, 8, 8));
-        let want = Request { start: 0, len_bytes: 8192, issue_us: 11, complete_us: Some(50), is_sequential: false, is_taken: true };
+        let want = Request {
+            start: 0,
+            len_bytes: 8192,
+            issue_us: 11,
+            complete_us: Some(50),
+            is_sequential: false,
+            is_taken: true,
+        };
         assert_eq!(q.take(&a), Taken::Now(want));
         assert_eq!(q.take(&b), Taken::Already);
         assert_eq!(q.take(&event(BlockOp::Queue, 60, 0, 8)), Taken::Unknown);
         q.issued(&event(BlockOp::Issue, 70, 16, 8));
-        assert!(matches!(q.take(&event(BlockOp::Queue, 69, 16, 8)), Taken::Now(Request { is_sequential: true, .. })));
+        assert!(matches!(
+            q.take(&event(BlockOp::Queue, 69, 16, 8)),
+            Taken::Now(Request { is_sequential: true, .. })
+        ));
     }
 
     #[test]

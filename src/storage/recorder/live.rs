@@ -16,7 +16,7 @@ use crate::device::Plan;
 use crate::file::FileIdentity;
 use crate::intervals::IntervalSet;
 use crate::layout::{evenness, ratio};
-use crate::ledger::{STALL_US, Row, RowKind, ServedRun, StreamShared};
+use crate::ledger::{Row, RowKind, STALL_US, ServedRun, StreamShared};
 use crate::topology::Shape;
 use crate::trace::BlockEvent;
 
@@ -143,7 +143,11 @@ impl Live {
     #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
     pub(crate) fn stall(&mut self, at_us: u64, duration_us: u64, cause: String) {
         if self.stalls.len() < MAX_MARKS {
-            self.stalls.push(Stall { at_s: self.seconds(at_us), duration_s: duration_us as f64 / 1e6, cause });
+            self.stalls.push(Stall {
+                at_s: self.seconds(at_us),
+                duration_s: duration_us as f64 / 1e6,
+                cause,
+            });
         }
     }
 
@@ -237,7 +241,9 @@ impl Live {
     /// A position: a jump unless it goes on from one of the last.
     pub(crate) fn moved(&mut self, file: FileIdentity, range: ByteRange, at_us: u64) {
         let goes_on = |(f, end): &(FileIdentity, u64)| {
-            *f == file && (range.start() >= *end && range.start() - end < JUMP_BYTES || range.start() < *end && range.end() >= *end)
+            *f == file
+                && (range.start() >= *end && range.start() - end < JUMP_BYTES
+                    || range.start() < *end && range.end() >= *end)
         };
         if let Some(i) = self.positions.iter().position(goes_on) {
             self.positions.remove(i);
@@ -245,7 +251,14 @@ impl Live {
             && last == file
             && self.jumps.len() < MAX_MARKS
         {
-            let mut jump = Jump { at_us, file, from, to: range.start(), before: BTreeSet::new(), after: BTreeSet::new() };
+            let mut jump = Jump {
+                at_us,
+                file,
+                from,
+                to: range.start(),
+                before: BTreeSet::new(),
+                after: BTreeSet::new(),
+            };
             self.recent.iter().for_each(|r| jump.look_at(r));
             self.jumps.push(jump);
         }
@@ -260,8 +273,14 @@ impl Live {
     }
 
     /// The record as of now.
-    pub(crate) fn snapshot(&self, now_us: u64, ended_unix_us: Option<i64>, default_mode: AttributionMode) -> IoRecord {
-        let bytes: Vec<(Arc<str>, u64)> = self.disks.iter().map(|(d, t)| (Arc::clone(d), t.read_bytes)).collect();
+    pub(crate) fn snapshot(
+        &self,
+        now_us: u64,
+        ended_unix_us: Option<i64>,
+        default_mode: AttributionMode,
+    ) -> IoRecord {
+        let bytes: Vec<(Arc<str>, u64)> =
+            self.disks.iter().map(|(d, t)| (Arc::clone(d), t.read_bytes)).collect();
         let on_disks: u64 = bytes.iter().map(|(_, b)| b).sum();
         let served_bytes = self.shared.served_bytes.load(Ordering::Relaxed);
         let names: Vec<Arc<str>> = self.disks.keys().cloned().collect();
@@ -381,7 +400,13 @@ mod tests {
         live.served(file(), run(20, 30, 3));
         live.served(file(), run(510, 520, 4));
         let seeks = live.snapshot(5, None, AttributionMode::None).seeks;
-        let want = Seek { at_s: 2.0, from_byte: 20 << 20, to_byte: 500 << 20, disks_before: vec![], disks_after: vec![] };
+        let want = Seek {
+            at_s: 2.0,
+            from_byte: 20 << 20,
+            to_byte: 500 << 20,
+            disks_before: vec![],
+            disks_after: vec![],
+        };
         assert_eq!(seeks, [want]);
     }
 
@@ -399,7 +424,10 @@ mod tests {
     #[test]
     fn the_weakest_attribution_of_any_byte_is_that_of_the_record() {
         let mut live = live();
-        assert_eq!(live.snapshot(0, None, AttributionMode::BlockTrace).attribution, AttributionMode::BlockTrace);
+        assert_eq!(
+            live.snapshot(0, None, AttributionMode::BlockTrace).attribution,
+            AttributionMode::BlockTrace
+        );
         live.used(AttributionMode::SampledMap);
         live.used(AttributionMode::BlockTrace);
         live.unattributed(4096, Some("no map"));

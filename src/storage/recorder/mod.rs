@@ -35,14 +35,33 @@ pub(crate) enum Note {
     Row(Box<Row>),
     Batch(Batch),
     /// The trace is complete for everything from this moment on.
-    TraceUp { since_us: u64 },
-    TraceDown { why: String },
+    TraceUp {
+        since_us: u64,
+    },
+    TraceDown {
+        why: String,
+    },
     Disks(Vec<Disk>),
     Opened(std::sync::Weak<FileState>),
-    Begin { stream: StreamId, shared: Arc<StreamShared> },
-    Worker { stream: StreamId, pid: u32 },
-    Stall { stream: StreamId, at_us: u64, duration_us: u64, cause: String },
-    Query { stream: StreamId, ends: bool, answer: SyncSender<Option<IoRecord>> },
+    Begin {
+        stream: StreamId,
+        shared: Arc<StreamShared>,
+    },
+    Worker {
+        stream: StreamId,
+        pid: u32,
+    },
+    Stall {
+        stream: StreamId,
+        at_us: u64,
+        duration_us: u64,
+        cause: String,
+    },
+    Query {
+        stream: StreamId,
+        ends: bool,
+        answer: SyncSender<Option<IoRecord>>,
+    },
     Close,
 }
 
@@ -90,7 +109,12 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn new(clock: SharedClock, ledger: Ledger, rates: Arc<Mutex<Vec<DiskRate>, 47>>, why: String) -> Self {
+    pub(crate) fn new(
+        clock: SharedClock,
+        ledger: Ledger,
+        rates: Arc<Mutex<Vec<DiskRate>, 47>>,
+        why: String,
+    ) -> Self {
         let sampled_us = clock.monotonic_us();
         let sys = Sysfs::system();
         let mut recorder = Self {
@@ -240,7 +264,8 @@ impl Recorder {
                 (BlockOp::Queue, Some(_)) => self.bio(e),
             }
         }
-        let tids: Vec<u32> = self.threads.iter().filter(|(_, t)| !t.rows.is_empty()).map(|(t, _)| *t).collect();
+        let tids: Vec<u32> =
+            self.threads.iter().filter(|(_, t)| !t.rows.is_empty()).map(|(t, _)| *t).collect();
         for tid in tids {
             self.settle(tid, SLACK_US);
         }
@@ -275,7 +300,9 @@ impl Recorder {
     }
 
     fn credit(&mut self, stream: StreamId, e: &BlockEvent) {
-        if let (Some(live), Some((disk, requests))) = (self.streams.get_mut(&stream), self.disks.get_mut(&e.device)) {
+        if let (Some(live), Some((disk, requests))) =
+            (self.streams.get_mut(&stream), self.disks.get_mut(&e.device))
+        {
             live.traced(e, disk, requests);
         }
     }
@@ -301,7 +328,8 @@ impl Recorder {
             let Some(row) = thread.rows.front() else { return };
             let is_running = self.trace.is_ok();
             let is_told = self.drained_us >= row.end_us.saturating_add(if is_running { slack_us } else { 0 });
-            let by_trace = self.traced_from_us.is_some_and(|from| from <= row.start_us) && (is_running || is_told);
+            let by_trace =
+                self.traced_from_us.is_some_and(|from| from <= row.start_us) && (is_running || is_told);
             if by_trace && !is_told {
                 return;
             }
@@ -320,7 +348,8 @@ impl Recorder {
     }
 
     fn settle_all(&mut self) {
-        let tids: Vec<u32> = self.threads.iter().filter(|(_, t)| !t.rows.is_empty()).map(|(t, _)| *t).collect();
+        let tids: Vec<u32> =
+            self.threads.iter().filter(|(_, t)| !t.rows.is_empty()).map(|(t, _)| *t).collect();
         for tid in tids {
             self.settle(tid, 0);
         }
@@ -362,7 +391,9 @@ impl Recorder {
         let data: u64 = row.fetched.iter().map(|r| r.len_bytes()).sum();
         let leg = plan.legs_unknown.is_none().then_some(row.tid);
         let placed = by_map(map, &row.fetched, leg);
-        if placed.unattributed_bytes > 0 && let Some(why) = &plan.legs_unknown {
+        if placed.unattributed_bytes > 0
+            && let Some(why) = &plan.legs_unknown
+        {
             live.because(why);
         }
         let names = plan.names();
@@ -422,7 +453,8 @@ impl Recorder {
         }
         *self.kernel_threads.entry(pid).or_insert_with(|| {
             let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            let flags = text.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(6)?.parse::<u64>().ok());
+            let flags =
+                text.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(6)?.parse::<u64>().ok());
             flags.is_some_and(|f| f & 0x20_0000 != 0)
         })
     }

@@ -100,7 +100,10 @@ fn striped(f: &Facts<'_>, names: &str, used: usize, even: f64) -> String {
     let mut text = if even >= 0.8 {
         format!("The striping worked: {names} shared the reads evenly.")
     } else {
-        format!("The stripes lie on {names}, and they did not share evenly: the busiest did {:.1} times the mean.", 1.0 / even.max(0.01))
+        format!(
+            "The stripes lie on {names}, and they did not share evenly: the busiest did {:.1} times the mean.",
+            1.0 / even.max(0.01)
+        )
     };
     if f.level == "raid10" && used <= f.columns as usize {
         text.push_str(" One copy of each pair did it all; a second viewer may use the other copies.");
@@ -149,20 +152,31 @@ mod tests {
     #[test]
     fn an_even_raid0_worked() {
         let bytes = names(&[("sda", 100), ("sdb", 100), ("sdc", 98)]);
-        assert_eq!(verdict(&facts("raid0", 3, 1, &bytes)), "The striping worked: sda, sdb and sdc shared the reads evenly.");
+        assert_eq!(
+            verdict(&facts("raid0", 3, 1, &bytes)),
+            "The striping worked: sda, sdb and sdc shared the reads evenly."
+        );
     }
 
     #[test]
     fn a_raid10_on_half_its_disks_says_that_the_copies_rest() {
         let bytes = names(&[("sda", 100), ("sdb", 0), ("sdc", 100), ("sdd", 0)]);
         let text = verdict(&facts("raid10", 2, 2, &bytes));
-        assert!(text.ends_with("One copy of each pair did it all; a second viewer may use the other copies."), "{text}");
+        assert!(
+            text.ends_with("One copy of each pair did it all; a second viewer may use the other copies."),
+            "{text}"
+        );
     }
 
     #[test]
     fn small_requests_memory_and_doubt_are_told() {
         let bytes = names(&[("sda", 1000), ("sdb", 1000)]);
-        let f = Facts { request_bytes: 16 << 10, cached_bytes: 1 << 29, unattributed_bytes: 500, ..facts("raid0", 2, 1, &bytes) };
+        let f = Facts {
+            request_bytes: 16 << 10,
+            cached_bytes: 1 << 29,
+            unattributed_bytes: 500,
+            ..facts("raid0", 2, 1, &bytes)
+        };
         let text = verdict(&f);
         assert!(text.contains("requests of 16 KiB, less than a stripe of 64 KiB"), "{text}");
         assert!(text.contains("50 % of what was sent came from memory"), "{text}");
@@ -175,6 +189,9 @@ mod tests {
         let f = facts("disk", 1, 1, &bytes);
         assert_eq!(verdict(&f), "Everything came from memory: no disk was needed.");
         assert_eq!(verdict(&Facts { served_bytes: 0, ..f.clone() }), "Nothing has been read yet.");
-        assert_eq!(verdict(&Facts { unattributed_bytes: 5, ..f }), "Bytes came off disks, but it is not known which: see why.");
+        assert_eq!(
+            verdict(&Facts { unattributed_bytes: 5, ..f }),
+            "Bytes came off disks, but it is not known which: see why."
+        );
     }
 }

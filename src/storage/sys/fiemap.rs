@@ -69,8 +69,11 @@ pub(crate) fn extents(fd: BorrowedFd<'_>, sync: bool) -> io::Result<Extents> {
             }
             let run = Extent { offset, physical, len_bytes, encoded: flags & ENCODED != 0 };
             match out.runs.last_mut() {
-                Some(p) if !p.encoded && !run.encoded
-                    && p.offset + p.len_bytes == offset && p.physical + p.len_bytes == physical =>
+                Some(p)
+                    if !p.encoded
+                        && !run.encoded
+                        && p.offset + p.len_bytes == offset
+                        && p.physical + p.len_bytes == physical =>
                 {
                     p.len_bytes += len_bytes;
                 }

@@ -53,7 +53,12 @@ fn usage(who: libc::c_int) -> Option<libc::rusage> {
 /// One `preadv` whose pieces all lie in the same small buffer: the kernel sees (and plans its disk
 /// requests for) the whole length, while the copy stays in the CPU's second-level cache instead of
 /// streaming through memory.
-pub(crate) fn fill_cache(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64, len_bytes: usize) -> io::Result<usize> {
+pub(crate) fn fill_cache(
+    fd: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    offset: u64,
+    len_bytes: usize,
+) -> io::Result<usize> {
     /// `UIO_MAXIOV` of the kernel.
     const MAX_PIECES: usize = 1024;
     let mut pieces = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MAX_PIECES];
@@ -154,7 +159,8 @@ pub(crate) fn detached_tracefs() -> io::Result<OwnedFd> {
     let context = owned(unsafe { libc::syscall(SYS_FSOPEN, c"tracefs".as_ptr(), CLOEXEC) })?;
     let none = std::ptr::null::<libc::c_char>();
     // SAFETY: CREATE takes no key and no value. JUSTIFICATION: as above.
-    let made = unsafe { libc::syscall(SYS_FSCONFIG, context.as_raw_fd(), FSCONFIG_CMD_CREATE, none, none, 0) };
+    let made =
+        unsafe { libc::syscall(SYS_FSCONFIG, context.as_raw_fd(), FSCONFIG_CMD_CREATE, none, none, 0) };
     if made != 0 {
         return Err(io::Error::last_os_error());
     }

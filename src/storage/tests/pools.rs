@@ -4,7 +4,10 @@
 //! Needs root, loop devices and tracefs; says so and passes where they are not to be had.
 
 #![expect(clippy::unwrap_used, reason = "tests: a failure is a failure")]
-#![expect(clippy::disallowed_methods, reason = "tests that run themselves as another process tell it what to do by variables")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests that run themselves as another process tell it what to do by variables"
+)]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -73,7 +76,10 @@ impl Pool {
                 args.append(&mut devices);
                 run("mkfs.btrfs", &args);
             }
-            "ext4" => drop(run("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", devices[0]])),
+            "ext4" => drop(run(
+                "mkfs.ext4",
+                &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", devices[0]],
+            )),
             _ => drop(run("mkfs.xfs", &["-q", "-f", devices[0]])),
         }
         fs::create_dir(pool.root()).unwrap();
@@ -153,7 +159,8 @@ impl Trace {
         let mount = tempfile::tempdir().unwrap();
         run("mount", &["-t", "tracefs", "spindle-test", mount.path().to_str().unwrap()]);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let instance = mount.path().join("instances").join(format!("spindle-test-{}-{n}", std::process::id()));
+        let instance =
+            mount.path().join("instances").join(format!("spindle-test-{}-{n}", std::process::id()));
         fs::create_dir(&instance).unwrap();
         let mut names = BTreeMap::new();
         let mut filter = Vec::new();
@@ -266,7 +273,8 @@ fn one_and_three(pool: &mut Pool, helper: HelperMode) -> [Outcome; 2] {
         let trace = Trace::start(&pool.names());
         let mut tasks = Vec::new();
         for (i, (path, from)) in plays.iter().enumerate() {
-            let (storage, path, from, stream) = (storage.clone(), (*path).clone(), *from, StreamId(i as u64 + 1));
+            let (storage, path, from, stream) =
+                (storage.clone(), (*path).clone(), *from, StreamId(i as u64 + 1));
             storage.begin(stream);
             tasks.push(rt.spawn(async move {
                 let file = storage.open(&path, stream).await.unwrap();
@@ -292,7 +300,9 @@ fn one_and_three(pool: &mut Pool, helper: HelperMode) -> [Outcome; 2] {
 
 fn check(kind: &str, profile: &str, disks: usize) {
     let mut pool = Pool::new(kind, profile, disks);
-    for (helper, mode) in [(HelperMode::Auto, AttributionMode::BlockTrace), (HelperMode::Off, AttributionMode::SampledMap)] {
+    for (helper, mode) in
+        [(HelperMode::Auto, AttributionMode::BlockTrace), (HelperMode::Off, AttributionMode::SampledMap)]
+    {
         for (records, data, meta) in one_and_three(&mut pool, helper.clone()) {
             let got = by_disk(&records);
             let what = format!("{kind} {profile} over {disks}, {helper:?}, {} streams", records.len());
@@ -315,7 +325,10 @@ fn check(kind: &str, profile: &str, disks: usize) {
                 // Kernel threads read trees on their own account, too (free space, journals).
                 assert!(recorded <= meta.values().sum(), "{what}: metadata {recorded}");
                 assert_eq!(unattributed, 0, "{what}");
-                assert!(records[0].disks.iter().filter(|d| d.read_bytes > 0).all(|d| d.latency_us.p50 > 0), "{what}");
+                assert!(
+                    records[0].disks.iter().filter(|d| d.read_bytes > 0).all(|d| d.latency_us.p50 > 0),
+                    "{what}"
+                );
             } else {
                 assert!(error <= 0.02, "{what}: {error}");
             }
@@ -445,7 +458,8 @@ fn children() -> Vec<u32> {
 #[test]
 fn as_somebody_else() {
     let Ok(path) = std::env::var("SPINDLE_POOLS_FILE") else { return };
-    let helper = std::env::var("SPINDLE_POOLS_SOCKET").map_or(HelperMode::Auto, |s| HelperMode::Socket(s.into()));
+    let helper =
+        std::env::var("SPINDLE_POOLS_SOCKET").map_or(HelperMode::Auto, |s| HelperMode::Socket(s.into()));
     let (rt, storage, stream) = (runtime(), storage(helper), StreamId(1));
     storage.begin(stream);
     let file = rt.block_on(storage.open(Path::new(&path), stream)).unwrap();
@@ -464,13 +478,20 @@ fn play_as_nobody(file: &Path, socket: Option<&Path>) -> IoRecord {
     let exe = dir.path().join("pools");
     fs::copy(std::env::current_exe().unwrap(), &exe).unwrap();
     let mut command = Command::new(exe);
-    command.args(["--exact", "as_somebody_else", "--nocapture"]).env("SPINDLE_POOLS_FILE", file).uid(65534).gid(65534);
+    command
+        .args(["--exact", "as_somebody_else", "--nocapture"])
+        .env("SPINDLE_POOLS_FILE", file)
+        .uid(65534)
+        .gid(65534);
     if let Some(socket) = socket {
         command.env("SPINDLE_POOLS_SOCKET", socket);
     }
     let out = command.output().unwrap();
     let text = String::from_utf8_lossy(&out.stdout);
-    let json = text.split_once("RECORD ").unwrap_or_else(|| panic!("{text} {}", String::from_utf8_lossy(&out.stderr))).1;
+    let json = text
+        .split_once("RECORD ")
+        .unwrap_or_else(|| panic!("{text} {}", String::from_utf8_lossy(&out.stderr)))
+        .1;
     serde_json::from_str(json.lines().next().unwrap()).unwrap()
 }
 
@@ -501,7 +522,11 @@ fn without_any_privilege_a_btrfs_of_several_disks_is_not_made_up() {
     assert!(record.disks.iter().all(|d| d.read_bytes == 0));
     // The total is known all the same: what came off disks, trees included, less what `open` itself read.
     let all: u64 = data.values().chain(meta.values()).sum();
-    assert!(record.unattributed_bytes <= all && record.unattributed_bytes >= FILE_BYTES, "{} of {all}", record.unattributed_bytes);
+    assert!(
+        record.unattributed_bytes <= all && record.unattributed_bytes >= FILE_BYTES,
+        "{} of {all}",
+        record.unattributed_bytes
+    );
 }
 
 #[test]
@@ -512,10 +537,8 @@ fn with_a_helper_on_a_socket_a_server_without_privilege_is_exact() {
     let dir = tempfile::tempdir().unwrap();
     run("chmod", &["755", dir.path().to_str().unwrap()]);
     let socket = dir.path().join("helper.sock");
-    let mut helper = Command::new(helper_program())
-        .args(["--socket", socket.to_str().unwrap(), "65534"])
-        .spawn()
-        .unwrap();
+    let mut helper =
+        Command::new(helper_program()).args(["--socket", socket.to_str().unwrap(), "65534"]).spawn().unwrap();
     // Bounded: a helper that cannot listen ends.
     while !socket.exists() && helper.try_wait().unwrap().is_none() {
         std::thread::sleep(Duration::from_millis(5));
@@ -562,7 +585,14 @@ fn reads_that_a_worker_reports_are_placed_by_the_map_without_a_trace() {
     let (rt, storage, stream) = (runtime(), storage(HelperMode::Off), StreamId(5));
     storage.begin(stream);
     let file = rt.block_on(storage.open(&a, stream)).unwrap();
-    let row = |offset, inblock_bytes| WorkerRead { tid: 7, offset, len_bytes: 65536, inblock_bytes, start_us: 1, end_us: 2 };
+    let row = |offset, inblock_bytes| WorkerRead {
+        tid: 7,
+        offset,
+        len_bytes: 65536,
+        inblock_bytes,
+        start_us: 1,
+        end_us: 2,
+    };
     storage.worker_reads(stream, &file, &[row(0, 262_144), row(65536, 0), row(131_072, 0)]);
     let record = storage.end(stream).unwrap();
     storage.close();
@@ -602,7 +632,10 @@ fn a_file_that_shrinks_or_is_no_file_is_a_clean_error() {
     File::options().write(true).open(&path).unwrap().set_len(1000).unwrap();
     let error = rt.block_on(file.bring_in(200_000, 4096)).unwrap_err();
     assert!(matches!(error, spindle_storage::StorageError::Shrunk { .. }), "{error}");
-    for (name, kind) in [("nothing", spindle_base::error::ErrorKind::NotFound), ("", spindle_base::error::ErrorKind::BadInput)] {
+    for (name, kind) in [
+        ("nothing", spindle_base::error::ErrorKind::NotFound),
+        ("", spindle_base::error::ErrorKind::BadInput),
+    ] {
         let error = rt.block_on(storage.open(&dir.path().join(name), StreamId(1))).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
     }
@@ -637,7 +670,11 @@ fn layout_and_topology_name_the_disks_of_a_pool() {
             let mut from_file = vec![0_u8; 4096];
             let mut from_disk = vec![0_u8; 4096];
             read_at(&mut file, extent.offset, &mut from_file);
-            read_at(&mut File::open(format!("/dev/{}", piece.disk)).unwrap(), piece.disk_offset, &mut from_disk);
+            read_at(
+                &mut File::open(format!("/dev/{}", piece.disk)).unwrap(),
+                piece.disk_offset,
+                &mut from_disk,
+            );
             assert_eq!(from_file, from_disk);
         }
     }

@@ -173,7 +173,8 @@ fn plain(sys: &Sysfs, mount: &Mount) -> Node {
     if let Some(dir) = sys.by_number(mount.device).filter(|_| mount.device.0 != 0) {
         return Sysfs::node(&dir);
     }
-    let network = matches!(mount.kind.as_str(), "nfs" | "nfs4" | "cifs" | "smb3" | "9p" | "ceph" | "fuse.sshfs");
+    let network =
+        matches!(mount.kind.as_str(), "nfs" | "nfs4" | "cifs" | "smb3" | "9p" | "ceph" | "fuse.sshfs");
     Node {
         kind: if network { "network" } else { "unknown" }.to_owned(),
         name: mount.source.clone(),
@@ -262,7 +263,9 @@ mod tests {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, format!("{text}\n")).unwrap();
         }
-        for link in [root.join("class/block").join(dir.file_name().unwrap()), root.join("dev/block").join(dev)] {
+        for link in
+            [root.join("class/block").join(dir.file_name().unwrap()), root.join("dev/block").join(dev)]
+        {
             fs::create_dir_all(link.parent().unwrap()).unwrap();
             symlink(&dir, link).unwrap();
         }
@@ -275,7 +278,12 @@ mod tests {
     #[test]
     fn a_partition_leads_to_its_whole_disk() {
         let t = tempfile::tempdir().unwrap();
-        disk(t.path(), "pci/sda", "8:0", &[("size", "2000"), ("queue/rotational", "1"), ("device/model", "WDC  ")]);
+        disk(
+            t.path(),
+            "pci/sda",
+            "8:0",
+            &[("size", "2000"), ("queue/rotational", "1"), ("device/model", "WDC  ")],
+        );
         disk(t.path(), "pci/sda/sda2", "8:2", &[("size", "1000"), ("start", "64"), ("partition", "2")]);
         let sys = Sysfs::new(t.path());
         let top = read(&sys, &mount((8, 2), "ext4"), None, Path::new("/srv/a"));
@@ -308,8 +316,14 @@ mod tests {
         fs::write(fs_dir.join("allocation/data/raid10/total_bytes"), "4096\n").unwrap();
         for i in 1..=4 {
             let (name, dev) = (format!("loop{i}"), format!("7:{i}"));
-            disk(t.path(), &format!("virtual/block/{name}"), &dev, &[("size", "8"), ("loop/backing_file", "/x/y")]);
-            symlink(t.path().join("devices/virtual/block").join(&name), fs_dir.join("devices").join(&name)).unwrap();
+            disk(
+                t.path(),
+                &format!("virtual/block/{name}"),
+                &dev,
+                &[("size", "8"), ("loop/backing_file", "/x/y")],
+            );
+            symlink(t.path().join("devices/virtual/block").join(&name), fs_dir.join("devices").join(&name))
+                .unwrap();
         }
         let top = read(&Sysfs::new(t.path()), &mount((0, 44), "btrfs"), Some("abc"), Path::new("/srv"));
         assert_eq!(top.disks, ["loop1", "loop2", "loop3", "loop4"]);
@@ -331,7 +345,10 @@ mod tests {
         }
         let top = read(&Sysfs::new(t.path()), &mount((9, 0), "ext4"), None, Path::new("/srv"));
         assert_eq!(top.node.kind, "unknown");
-        assert_eq!(top.node.state.as_deref(), Some("an md array (raid1): its layout is not read yet, only the devices below it"));
+        assert_eq!(
+            top.node.state.as_deref(),
+            Some("an md array (raid1): its layout is not read yet, only the devices below it")
+        );
         assert_eq!(top.disks, ["sda", "sdb"]);
         assert_eq!(top.advice[0].code, "layout_unknown");
     }
@@ -346,8 +363,15 @@ mod tests {
     #[test]
     fn the_shapes_of_btrfs_profiles() {
         for (profile, n, columns, copies) in [
-            ("single", 3, 1, 1), ("dup", 1, 1, 2), ("raid0", 3, 3, 1), ("raid1", 3, 1, 2), ("raid1c3", 3, 1, 3),
-            ("raid10", 4, 2, 2), ("raid5", 4, 3, 1), ("raid6", 5, 3, 1), ("raid10", 0, 1, 2),
+            ("single", 3, 1, 1),
+            ("dup", 1, 1, 2),
+            ("raid0", 3, 3, 1),
+            ("raid1", 3, 1, 2),
+            ("raid1c3", 3, 1, 3),
+            ("raid10", 4, 2, 2),
+            ("raid5", 4, 3, 1),
+            ("raid6", 5, 3, 1),
+            ("raid10", 0, 1, 2),
         ] {
             let s = Shape::btrfs(profile, n);
             assert_eq!((s.columns, s.copies), (columns, copies), "{profile}");

@@ -93,7 +93,8 @@ impl Sysfs {
         Ok(OnDisk {
             disk: Self::name(&whole),
             base,
-            device: Self::device_number(&whole).ok_or_else(|| format!("{name} has no device number in sysfs"))?,
+            device: Self::device_number(&whole)
+                .ok_or_else(|| format!("{name} has no device number in sysfs"))?,
         })
     }
 
@@ -161,7 +162,12 @@ impl Sysfs {
             .flatten()
             .flatten()
             .filter(|e| e.path().is_dir())
-            .map(|e| (e.file_name().to_string_lossy().into_owned(), Self::number(&e.path(), "total_bytes").unwrap_or(0)))
+            .map(|e| {
+                (
+                    e.file_name().to_string_lossy().into_owned(),
+                    Self::number(&e.path(), "total_bytes").unwrap_or(0),
+                )
+            })
             .filter(|(_, total)| *total > 0)
             .collect();
         out.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));

@@ -214,7 +214,10 @@ impl Shared {
                 Some(Reply::Hello { trouble: Some(why), .. }) => return Some(why),
                 Some(Reply::Hello { pid_namespace: theirs, .. }) => {
                     if theirs != pid_namespace() {
-                        return Some("the trace helper runs in another PID namespace: its thread ids are not ours".to_owned());
+                        return Some(
+                            "the trace helper runs in another PID namespace: its thread ids are not ours"
+                                .to_owned(),
+                        );
                     }
                     if let Err(e) = self.up(&socket) {
                         return Some(format!("the trace helper cannot be asked: {e}"));
@@ -315,7 +318,12 @@ impl Shared {
         }
     }
 
-    fn ask(&self, request: impl FnOnce(u32) -> Request, fd: Option<BorrowedFd<'_>>, patience: Duration) -> Answer {
+    fn ask(
+        &self,
+        request: impl FnOnce(u32) -> Request,
+        fd: Option<BorrowedFd<'_>>,
+        patience: Duration,
+    ) -> Answer {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (link, answered): (Arc<OwnedFd>, Receiver<Answer>) = {
             let mut state = self.state.lock();
@@ -345,7 +353,8 @@ fn may_trace(program: Option<&Path>) -> Result<&Path, String> {
 }
 
 fn start_helper(program: &Path) -> io::Result<(OwnedFd, Child)> {
-    let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    let (ours, theirs) =
+        rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     let child = Command::new(program)
         .arg("storage-helper")
         .stdin(Stdio::from(theirs))
@@ -356,7 +365,8 @@ fn start_helper(program: &Path) -> io::Result<(OwnedFd, Child)> {
 }
 
 fn connect(path: &Path) -> io::Result<OwnedFd> {
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    let socket =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
 }

@@ -50,9 +50,12 @@ pub(super) fn read(tracefs: &Path) -> Result<Vec<Format>, String> {
         .iter()
         .map(|(name, op)| {
             let dir = tracefs.join("events/block").join(name);
-            let text = |file: &str| fs::read_to_string(dir.join(file)).map_err(|e| format!("tracepoint {name}: {e}"));
+            let text = |file: &str| {
+                fs::read_to_string(dir.join(file)).map_err(|e| format!("tracepoint {name}: {e}"))
+            };
             let id = text("id")?.trim().parse().map_err(|_| format!("tracepoint {name} has no number"))?;
-            parse(&text("format")?, id, *op).ok_or_else(|| format!("tracepoint {name} has other fields than expected"))
+            parse(&text("format")?, id, *op)
+                .ok_or_else(|| format!("tracepoint {name} has other fields than expected"))
         })
         .collect()
 }
@@ -69,7 +72,15 @@ fn parse(text: &str, id: u16, op: BlockOp) -> Option<Format> {
     };
     let (rwbs, rwbs_len) = field("rwbs")?;
     let wide = |name: &str, size: usize| field(name).filter(|f| f.1 == size).map(|f| f.0);
-    Some(Format { id, op, dev: wide("dev", 4)?, sector: wide("sector", 8)?, sectors: wide("nr_sector", 4)?, rwbs, rwbs_len })
+    Some(Format {
+        id,
+        op,
+        dev: wide("dev", 4)?,
+        sector: wide("sector", 8)?,
+        sectors: wide("nr_sector", 4)?,
+        rwbs,
+        rwbs_len,
+    })
 }
 
 impl Format {

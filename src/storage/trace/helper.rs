@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType,
 };
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
@@ -93,7 +93,8 @@ pub fn run_helper(endpoint: HelperEndpoint) -> Result<(), HelperError> {
             let listener = listen(&path, allow_uid, allow_gid)?;
             drop_privileges()?;
             loop {
-                let peer = rustix::net::accept_with(&listener, SocketFlags::CLOEXEC).map_err(failed_call("accept"))?;
+                let peer = rustix::net::accept_with(&listener, SocketFlags::CLOEXEC)
+                    .map_err(failed_call("accept"))?;
                 if is_allowed(&peer, allow_uid, allow_gid) {
                     // One server's trouble must not end the helper for the next one.
                     if let Err(e) = serve(&peer, &mut tracer) {
@@ -320,7 +321,8 @@ fn report(socket: &OwnedFd, t: &mut Tracer) -> Result<bool, HelperError> {
     let events = t.drain();
     let parts = events.len().div_ceil(MAX_EVENTS).max(1);
     for i in 0..parts {
-        let part = events[(i * MAX_EVENTS).min(events.len())..((i + 1) * MAX_EVENTS).min(events.len())].to_vec();
+        let part =
+            events[(i * MAX_EVENTS).min(events.len())..((i + 1) * MAX_EVENTS).min(events.len())].to_vec();
         let drained_us = if i + 1 == parts { drained_us } else { 0 };
         if !send(socket, &Reply::Events(Batch { drained_us, lost: t.lost, events: part }))? {
             return Ok(false);
@@ -362,7 +364,11 @@ fn answer(socket: &OwnedFd, tracer: &mut Result<Tracer, String>) -> Result<bool,
     send(socket, &Reply::Done { id, trouble: result.err() })
 }
 
-fn send_chunks(socket: &OwnedFd, id: u32, chunks: Vec<crate::layout::chunks::Chunk>) -> Result<bool, HelperError> {
+fn send_chunks(
+    socket: &OwnedFd,
+    id: u32,
+    chunks: Vec<crate::layout::chunks::Chunk>,
+) -> Result<bool, HelperError> {
     let (mut part, mut bytes) = (Vec::new(), 0);
     for chunk in chunks {
         let size = 36 + 16 * chunk.stripes.len();
@@ -384,7 +390,9 @@ fn send(socket: &OwnedFd, reply: &Reply) -> Result<bool, HelperError> {
         match rustix::net::send(socket, &reply.encode(), SendFlags::NOSIGNAL) {
             Ok(_) => return Ok(true),
             Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET | rustix::io::Errno::NOTCONN) => return Ok(false),
+            Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET | rustix::io::Errno::NOTCONN) => {
+                return Ok(false);
+            }
             Err(e) => return Err(failed_call("send")(e)),
         }
     }
@@ -395,7 +403,12 @@ fn receive(socket: &OwnedFd) -> Result<Option<(Request, Option<OwnedFd>)>, Helpe
     let mut bytes = vec![0_u8; MAX_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let got = rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC);
+    let got = rustix::net::recvmsg(
+        socket,
+        &mut [IoSliceMut::new(&mut bytes)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC,
+    );
     let n = match got {
         Ok(m) => m.bytes,
         Err(rustix::io::Errno::CONNRESET) => 0,
@@ -409,7 +422,11 @@ fn receive(socket: &OwnedFd) -> Result<Option<(Request, Option<OwnedFd>)>, Helpe
 }
 
 /// Sends a request, with a descriptor if there is one.
-pub(super) fn send_request(socket: &OwnedFd, request: &Request, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+pub(super) fn send_request(
+    socket: &OwnedFd,
+    request: &Request,
+    fd: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage};
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);

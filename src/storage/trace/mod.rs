@@ -8,8 +8,8 @@
 //! outside. Everything else that is a process belongs to `transcode`.
 
 pub(crate) mod client;
-pub(crate) mod helper;
 mod format;
+pub(crate) mod helper;
 mod protocol;
 mod ring;
 

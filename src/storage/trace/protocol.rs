@@ -26,12 +26,21 @@ pub(super) enum Request {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reply {
     /// First: the trace is ready, or why not. `pid_namespace` must be ours, or thread ids mean nothing.
-    Hello { trouble: Option<String>, pid_namespace: String },
+    Hello {
+        trouble: Option<String>,
+        pid_namespace: String,
+    },
     Events(Batch),
     /// Done, or why not.
-    Done { id: u32, trouble: Option<String> },
+    Done {
+        id: u32,
+        trouble: Option<String>,
+    },
     /// Part of a chunk tree; `Done` follows the last.
-    Chunks { id: u32, chunks: Vec<Chunk> },
+    Chunks {
+        id: u32,
+        chunks: Vec<Chunk>,
+    },
 }
 
 #[derive(Default)]
@@ -130,7 +139,11 @@ impl Reply {
         let out = Out::default();
         match self {
             Self::Hello { trouble, pid_namespace } => {
-                out.u8(b'H').u8(u8::from(trouble.is_none())).text(trouble.as_deref().unwrap_or("")).text(pid_namespace).0
+                out.u8(b'H')
+                    .u8(u8::from(trouble.is_none()))
+                    .text(trouble.as_deref().unwrap_or(""))
+                    .text(pid_namespace)
+                    .0
             }
             Self::Events(batch) => {
                 let n = u32::try_from(batch.events.len()).unwrap_or(0);
@@ -224,7 +237,16 @@ mod tests {
     use super::*;
 
     fn event() -> BlockEvent {
-        BlockEvent { op: BlockOp::Complete, time_us: u64::MAX, tid: 1, pid: 2, device: 3, sector: 4, sectors: 5, is_metadata: true }
+        BlockEvent {
+            op: BlockOp::Complete,
+            time_us: u64::MAX,
+            tid: 1,
+            pid: 2,
+            device: 3,
+            sector: 4,
+            sectors: 5,
+            is_metadata: true,
+        }
     }
 
     fn replies() -> Vec<Reply> {
@@ -250,7 +272,11 @@ mod tests {
         for r in replies() {
             assert_eq!(Reply::decode(&r.encode()), Some(r));
         }
-        for r in [Request::Watch { id: 1, devices: vec![7, 8] }, Request::Flush { id: 2 }, Request::Chunks { id: 3 }] {
+        for r in [
+            Request::Watch { id: 1, devices: vec![7, 8] },
+            Request::Flush { id: 2 },
+            Request::Chunks { id: 3 },
+        ] {
             assert_eq!(Request::decode(&r.encode()), Some(r));
         }
     }

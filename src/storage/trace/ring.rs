@@ -1,5 +1,8 @@
 //! Perf ring buffers of tracepoints: one per CPU, shared by its events. include/uapi/linux/perf_event.h.
-#![expect(unsafe_code, reason = "the kernel's ring buffer is shared memory; perf_event_open has no safe wrapper")]
+#![expect(
+    unsafe_code,
+    reason = "the kernel's ring buffer is shared memory; perf_event_open has no safe wrapper"
+)]
 
 use std::ffi::CStr;
 use std::io;
@@ -70,7 +73,9 @@ impl Event {
         };
         // SAFETY: `attributes` has the kernel's layout and states its own size; the kernel only reads it.
         // JUSTIFICATION: there is no wrapper for this call in our dependencies.
-        let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, -1, cpu, -1, FD_CLOEXEC) };
+        let fd = unsafe {
+            libc::syscall(libc::SYS_perf_event_open, &raw const attributes, -1, cpu, -1, FD_CLOEXEC)
+        };
         let fd = i32::try_from(fd).ok().filter(|f| *f >= 0).ok_or_else(io::Error::last_os_error)?;
         // SAFETY: the call returned a new descriptor that nobody else owns.
         // JUSTIFICATION: the only way to own a raw descriptor.
@@ -162,7 +167,8 @@ impl Ring {
             // SAFETY: `from + n <= data_bytes` by the two lines above (len is capped by the caller), inside the
             // mapping; the kernel does not write between tail and head until the tail is moved.
             // JUSTIFICATION: a record may wrap around the end; it is copied to be read in one piece.
-            let part = unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(self.page_bytes + from), n) };
+            let part =
+                unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(self.page_bytes + from), n) };
             self.scratch.extend_from_slice(part);
         }
     }
