@@ -35,7 +35,7 @@ pub(super) struct Arguments {
 #[derive(Debug, Args)]
 pub(super) struct Common {
     /// Folder for the database, pictures and cache
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", global = true)]
     pub(super) data_dir: Option<PathBuf>,
     /// A library: movies, tv, music, photos or mixed, and its folder; may be repeated
     #[arg(long = "library", value_name = "KIND=PATH")]

@@ -334,7 +334,8 @@ impl Live {
         };
         Striping {
             columns: shape.columns,
-            columns_used: u32::try_from(used(bytes).len()).unwrap_or(u32::MAX),
+            // Two copies of one column are two disks, and still one column.
+            columns_used: u32::try_from(used(bytes).len()).unwrap_or(u32::MAX).min(shape.columns),
             evenness: evenness(&only, only.len()),
             verdict: verdict(&facts),
         }

@@ -67,6 +67,9 @@ pub(crate) enum Note {
 
 /// Time that an event may need from its CPU to the ring after the helper looked.
 const SLACK_US: u64 = 10_000;
+/// How long a worker's or kernel thread's submission waits for its request to be issued and completed, which tell
+/// its size and latency: rotating disks answer within this. A question about the record waits for nothing.
+const LATE_US: u64 = 400_000;
 /// Events of our own threads that belong to no row are looked up on the map after this.
 const STRAY_US: u64 = 2_000_000;
 /// Events kept per thread for a read that is still under way, and of other processes for one that will
@@ -94,6 +97,8 @@ pub(crate) struct Recorder {
     workers: HashMap<u32, Vec<StreamId>>,
     foreign: VecDeque<BlockEvent>,
     kernel_threads: HashMap<u32, bool>,
+    /// Submissions whose stream is known, in order, not counted yet.
+    late: VecDeque<(StreamId, BlockEvent)>,
     files: Vec<std::sync::Weak<FileState>>,
     /// `Err` says why there is none.
     trace: Result<(), String>,
@@ -129,6 +134,7 @@ impl Recorder {
             workers: HashMap::new(),
             foreign: VecDeque::new(),
             kernel_threads: HashMap::new(),
+            late: VecDeque::new(),
             files: Vec::new(),
             trace: Err(why),
             traced_from_us: None,
@@ -196,6 +202,8 @@ impl Recorder {
             Note::Query { stream, ends, answer } => {
                 self.settle_all();
                 self.look_up_strays(self.drained_us);
+                // Those too may have found their stream only now.
+                self.settle_late(u64::MAX);
                 let record = self.query(stream, ends);
                 // The asker may have stopped waiting.
                 let _ = answer.try_send(record);
@@ -270,6 +278,7 @@ impl Recorder {
             self.settle(tid, SLACK_US);
         }
         self.look_up_strays(self.drained_us.saturating_sub(STRAY_US));
+        self.settle_late(self.drained_us.saturating_sub(LATE_US));
     }
 
     fn bio(&mut self, e: BlockEvent) {
@@ -300,6 +309,22 @@ impl Recorder {
     }
 
     fn credit(&mut self, stream: StreamId, e: &BlockEvent) {
+        self.late.push_back((stream, *e));
+        if self.late.len() > MAX_PENDING
+            && let Some((stream, e)) = self.late.pop_front()
+        {
+            self.count_late(stream, &e);
+        }
+    }
+
+    /// Counts what was submitted until `until_us`.
+    fn settle_late(&mut self, until_us: u64) {
+        while let Some((stream, e)) = self.late.pop_front_if(|(_, e)| e.time_us <= until_us) {
+            self.count_late(stream, &e);
+        }
+    }
+
+    fn count_late(&mut self, stream: StreamId, e: &BlockEvent) {
         if let (Some(live), Some((disk, requests))) =
             (self.streams.get_mut(&stream), self.disks.get_mut(&e.device))
         {
@@ -353,6 +378,7 @@ impl Recorder {
         for tid in tids {
             self.settle(tid, 0);
         }
+        self.settle_late(u64::MAX);
     }
 
     fn settle_by_trace(&mut self, row: &Row, its: &[BlockEvent]) {
