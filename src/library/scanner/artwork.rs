@@ -112,8 +112,6 @@ fn season_of(below: &[Below], season: i64) -> Option<i64> {
     below.iter().filter(|b| b.kind == ItemType::Episode).find(|b| number(b) == Some(season))?.parent
 }
 
-/// Sees to every picture of the library that waits, until `hurry`.
-
 /// A picture file that waits.
 struct Beside {
     file: i64,
