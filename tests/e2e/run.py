@@ -265,9 +265,10 @@ def run():
     why = pools.why_not() or tracing.why_not()
     source = None if why else clips()
     for profile in ("raid0", "raid1", "raid10"):
-        name = "page_%s_with_the_helper" % profile
-        if stage.wants(name):
-            page(stage, name, profile, source, why)
+        for helper, who in (("auto", "with_the_helper"), ("off", "without_the_helper")):
+            name = "page_%s_%s" % (profile, who)
+            if stage.wants(name):
+                page(stage, name, profile, source, why, helper)
         for helper, uid, who in (("auto", None, "with_the_helper"), ("off", None, "without_the_helper")):
             name = "three_clients_%s_%s" % (profile, who)
             if not stage.wants(name):
@@ -291,19 +292,20 @@ def need(why):
         raise report.Skip(why)
 
 
-def page(stage, name, profile, source, why):
+def page(stage, name, profile, source, why, helper):
     """The cases that share one pool, one server and one browser."""
     with stage.case(name + "_starts_and_lists"):
         need(why or browsers.why_not())
-        with Rig(profile, source, "auto") as rig, browsers.Browser() as browser:
+        shots = profile if helper == "auto" else profile + "-no-helper"
+        with Rig(profile, source, helper) as rig, browsers.Browser() as browser:
             rows = open_page(rig, browser)
-            browser.shot(name="grid-" + profile)
+            browser.shot(name="grid-" + shots)
             with stage.case(name + "_plays_an_mp4_as_it_is"):
-                one_stream(rig, browser, rows[DIRECT], "direct_play", "direct-" + profile)
+                one_stream(rig, browser, rows[DIRECT], "direct_play", "direct-" + shots)
             with stage.case(name + "_converts_an_mkv"):
                 browser.leave(url=rig.server.url)
-                one_stream(rig, browser, rows[CONVERT], "transcode", "convert-" + profile)
-            if profile == "raid0":
+                one_stream(rig, browser, rows[CONVERT], "transcode", "convert-" + shots)
+            if profile == "raid0" and helper == "auto":
                 with stage.case(name + "_converts_hevc_10_bit"):
                     browser.leave(url=rig.server.url)
                     watch(browser, rows[TEN_BITS], "transcode")
