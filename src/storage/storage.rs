@@ -351,11 +351,15 @@ fn mount_table(path: &Path) -> Result<Vec<Mount>, StorageError> {
 /// The mount of a path by its name: which threads may wait for it. No disk is asked.
 fn mount_by_name(path: &Path) -> Result<Mount, StorageError> {
     let table = mount_table(path)?;
-    let found = mounts::of_path(&table, path).or_else(|| table.first());
-    found.cloned().ok_or_else(|| StorageError::Topology {
-        path: path.to_owned(),
-        what: "nothing is mounted".to_owned(),
-    })
+    // Below a changed root (chroot) its own mount is not listed. Then nothing is known by name, and all such files
+    // share one set of threads.
+    Ok(mounts::of_path(&table, path).cloned().unwrap_or_else(|| Mount {
+        id: 0,
+        device: (0, 0),
+        mount_point: "/".into(),
+        kind: "unknown".to_owned(),
+        source: "unlisted".to_owned(),
+    }))
 }
 
 /// The mount that an open file is on.
@@ -365,10 +369,38 @@ fn mount_of(fd: BorrowedFd<'_>, path: &Path) -> Result<Mount, StorageError> {
         .map_err(|e| failed(format!("/proc/self/fdinfo: {e}")))?;
     let id: Option<u64> = info.lines().find_map(|l| l.strip_prefix("mnt_id:")?.trim().parse().ok());
     let table = mount_table(path)?;
-    table
-        .into_iter()
-        .find(|m| Some(m.id) == id)
-        .ok_or_else(|| failed("its mount is not in /proc/self/mountinfo".to_owned()))
+    match table.into_iter().find(|m| Some(m.id) == id) {
+        Some(mount) => Ok(mount),
+        None => mount_of_unlisted(fd, path),
+    }
+}
+
+/// What the file itself tells of a mount that `/proc/self/mountinfo` does not list, as below a changed root: its
+/// device, which is the block device for ext4 and xfs, and the kind of filesystem by its magic number
+/// (include/uapi/linux/magic.h; xfs: fs/xfs/libxfs/xfs_format.h).
+fn mount_of_unlisted(fd: BorrowedFd<'_>, path: &Path) -> Result<Mount, StorageError> {
+    let failed = |e: rustix::io::Errno| StorageError::Topology {
+        path: path.to_owned(),
+        what: format!("its mount is not in /proc/self/mountinfo, and the file does not tell: {e}"),
+    };
+    let stat = rustix::fs::fstat(fd).map_err(failed)?;
+    let kind = match rustix::fs::fstatfs(fd).map_err(failed)?.f_type {
+        0xef53 => "ext4",
+        0x5846_5342 => "xfs",
+        0x9123_683e => "btrfs",
+        0x6969 => "nfs",
+        0xff53_4d42 => "cifs",
+        0x6573_5546 => "fuse",
+        _ => "unknown",
+    };
+    Ok(Mount {
+        id: 0,
+        device: (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev)),
+        // btrfs is asked on any of its files.
+        mount_point: path.to_owned(),
+        kind: kind.to_owned(),
+        source: "unlisted".to_owned(),
+    })
 }
 
 fn topology_of(path: &Path) -> Result<Topology, StorageError> {
@@ -388,4 +420,28 @@ fn topology_of(path: &Path) -> Result<Topology, StorageError> {
         None
     };
     Ok(topology::read(&Sysfs::system(), &mount, fsid.as_deref(), path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_file_tells_of_its_mount_agrees_with_the_table() {
+        let path = std::env::current_exe().unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        let listed = mount_of(file.as_fd(), &path).unwrap();
+        let told = mount_of_unlisted(file.as_fd(), &path).unwrap();
+        if matches!(listed.kind.as_str(), "ext4" | "xfs") {
+            assert_eq!((told.device, told.kind.as_str()), (listed.device, listed.kind.as_str()));
+        } else {
+            assert!(told.kind == listed.kind || told.kind == "unknown", "{told:?} {listed:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_below_no_listed_mount_still_has_threads_to_wait_for_it() {
+        let mount = mount_by_name(Path::new("relative/and/nowhere")).unwrap();
+        assert_eq!((mount.device, mount.kind.as_str()), ((0, 0), "unknown"));
+    }
 }
