@@ -224,11 +224,6 @@ impl Live {
         }
     }
 
-    /// Bytes that a worker found in memory: what it makes of them is served without a disk.
-    pub(crate) fn add_cached(&mut self, bytes: u64) {
-        self.cached_bytes += bytes;
-    }
-
     /// Bytes that the client was handed.
     pub(crate) fn served(&mut self, file: FileIdentity, run: ServedRun) {
         let mine = self.mine.entry(file).or_default();

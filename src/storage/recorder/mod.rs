@@ -251,7 +251,6 @@ impl Recorder {
             live.note_row(&row);
             if row.kind == RowKind::Worker {
                 live.moved(row.file.identity, row.range, row.start_us);
-                live.add_cached(row.range.len_bytes().saturating_sub(row.inblock_bytes));
             }
         }
         let tid = row.tid;
