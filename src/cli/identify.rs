@@ -7,23 +7,6 @@ use spindle_library::naming;
 
 use super::{Failure, Outcome};
 
-/// Kinds that a table of names uses, and those of libraries.
-const KINDS: [&str; 13] = [
-    "movie",
-    "episode",
-    "season_folder",
-    "series_folder",
-    "episode_folder",
-    "video",
-    "subtitle",
-    "track",
-    "disc_folder",
-    "audiobook",
-    "movies",
-    "tv",
-    "music",
-];
-
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// What the paths are of: movie, episode, track, subtitle, … or a kind of library
@@ -36,11 +19,12 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Outcome {
     let Arguments { kind, json: _ } = arguments;
+    // `photos` is a library's word; the others are the naming module's own.
     if let Some(kind) = &kind
-        && !KINDS.contains(&kind.as_str())
-        && !["photos", "mixed", "photo"].contains(&kind.as_str())
+        && kind != "photos"
+        && !naming::KIND_WORDS.contains(&kind.as_str())
     {
-        let message = format!("unknown kind `{kind}`; one of {}", KINDS.join(", "));
+        let message = format!("unknown kind `{kind}`; one of {}", naming::KIND_WORDS.join(", "));
         return Err(Failure::Usage(message));
     }
     let mut input = std::io::stdin().lock();
