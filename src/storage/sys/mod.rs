@@ -6,7 +6,11 @@
 )]
 
 pub(crate) mod btrfs;
+#[allow(dead_code, unused_imports, reason = "read by the block map and the topology, which come next")]
+pub(crate) mod dm;
 pub(crate) mod fiemap;
+#[allow(dead_code, unused_imports, reason = "read by the block map and the topology, which come next")]
+pub(crate) mod md;
 
 use std::io;
 use std::mem::MaybeUninit;
