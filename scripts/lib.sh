@@ -124,3 +124,10 @@ server_build() {
     say "building the server (the first time takes some minutes)"
     (cd "$top" && cargo build --release --locked --workspace --bins) || die "the server does not build"
 }
+
+# disks_build: the disks of the tests (tests/lab/disks), a workspace of its own that nobody else needs.
+disks_build() {
+    cargo_ready
+    say "building the disks of the tests"
+    (cd "$top" && cargo build --release --locked --manifest-path tests/lab/disks/Cargo.toml) || die "the disks of the tests do not build"
+}
