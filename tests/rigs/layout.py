@@ -41,23 +41,46 @@ def chunks(device):
 
 
 def devids(mount):
-    """btrfs device number -> kernel name."""
+    """btrfs device number -> (kernel name of the disk, byte where the device begins on it)."""
     text = sh("btrfs", "filesystem", "show", mount)
-    return {int(number): os.path.basename(path) for number, path in re.findall(r"devid\s+(\d+) .* path (\S+)", text)}
+    return {int(number): place(path) for number, path in re.findall(r"devid\s+(\d+) .* path (\S+)", text) if os.path.exists(path)}
+
+
+def place(device):
+    """The disk that a device is or lies on, and where it begins there."""
+    name = os.path.basename(device)
+    start = "/sys/class/block/%s/start" % name
+    if not os.path.exists(start):
+        return name, 0
+    whole = os.path.basename(os.path.dirname(os.path.realpath("/sys/class/block/" + name)))
+    return whole, int(open(start).read()) * 512
 
 
 def pieces(pool, path):
-    """Every place on a disk that holds bytes of the file, all copies."""
+    """Every place on a disk that holds bytes of the file, all copies. Parity is not among them, nor what is missing."""
+    if pool.kind == "mergerfs":
+        branch, device = next((b, d) for b, d in zip(pool.branches, pool.devices) if os.path.exists(in_branch(pool, b, path)))
+        disk, base = place(device)
+        return [Piece(disk, base + address, length, offset, 0) for offset, address, length in extents(in_branch(pool, branch, path))]
     if pool.kind != "btrfs":
-        return [Piece(os.path.basename(pool.loops[0]), address, length, offset, 0) for offset, address, length in extents(path)]
-    table, names, found = chunks(pool.loops[0]), devids(pool.mount), []
+        disk, base = place(pool.devices[0])
+        return [Piece(disk, base + address, length, offset, 0) for offset, address, length in extents(path)]
+    here = next(device for device, loop in zip(pool.devices, pool.loops) if loop not in pool.missing)
+    table, names, found = chunks(here), devids(pool.mount), []
     for offset, address, length in extents(path):
         while length > 0:
             chunk = next(c for c in table if c["start"] <= address < c["start"] + c["length"])
             inside, count = address - chunk["start"], len(chunk["stripes"])
             run = min(length, chunk["start"] + chunk["length"] - address)
             kind = chunk["type"]
-            if "RAID0" in kind or "RAID10" in kind:
+            parity = 1 if "RAID5" in kind else 2 if "RAID6" in kind else 0
+            if parity:
+                # Data goes round with the row: column c of row r lies on stripe (r + c) mod n, parity behind the last.
+                run = min(run, chunk["stripe"] - inside % chunk["stripe"])
+                row, column = divmod(inside // chunk["stripe"], count - parity)
+                physical = row * chunk["stripe"] + inside % chunk["stripe"]
+                legs = [chunk["stripes"][(row + column) % count]]
+            elif "RAID0" in kind or "RAID10" in kind:
                 run = min(run, chunk["stripe"] - inside % chunk["stripe"])
                 number = inside // chunk["stripe"]
                 copies = chunk["sub"] if "RAID10" in kind else 1
@@ -65,12 +88,17 @@ def pieces(pool, path):
                 first = number % columns * copies
                 physical = number // columns * chunk["stripe"] + inside % chunk["stripe"]
                 legs = chunk["stripes"][first:first + copies]
-            else:  # one copy (single) or all stripes hold the same (mirrors)
+            else:  # one copy (single) or all stripes hold the same (mirrors, dup)
                 physical, legs = inside, chunk["stripes"]
             for copy, (devid, base) in enumerate(legs):
-                found.append(Piece(names[devid], base + physical, run, offset, copy))
+                if devid in names:
+                    found.append(Piece(names[devid][0], names[devid][1] + base + physical, run, offset, copy))
             offset, address, length = offset + run, address + run, length - run
     return found
+
+
+def in_branch(pool, branch, path):
+    return os.path.join(branch, os.path.relpath(path, pool.mount))
 
 
 class Owner:

@@ -1,4 +1,4 @@
-"""Real filesystems on loop devices: multi-device btrfs, ext4 and xfs. Needs root.
+"""Real filesystems on loop devices: btrfs in all its profiles, ext4, xfs, partitions and mergerfs. Needs root.
 
 A pool is a context manager; it is taken down when the block ends, also by an exception or a signal. What a
 killed run left behind is written to a state file before it is made, and `pool sweep` removes it.
@@ -8,7 +8,8 @@ killed run left behind is written to a state file before it is made, and `pool s
 
 Loop devices are opened with direct I/O: otherwise the backing file's own page cache answers reads and the
 rig measures memory. They say `rotational = 0`; the flag can be set with `rotational=True`, which changes how the
-kernel chooses a mirror leg on md, not on btrfs."""
+kernel chooses a mirror leg on md, not on btrfs. With `model="hdd7200"` the devices take that drive's time once
+`pool.model.delays(True)` was called, and fail as `pool.model` is told (disks.py)."""
 import atexit
 import json
 import os
@@ -18,18 +19,43 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import disks as models
+
 WORK = os.environ.get("RIG_WORK") or os.path.join(os.path.dirname(HERE), ".work")
 STATE = os.path.join(WORK, "pools")
 
-# profile -> (filesystem, disks, data profile, metadata profile)
+
+class Profile:
+    """How a pool is made. `columns` and `copies` are worked out by hand, for what is expected of the server."""
+
+    def __init__(self, kind, disks, data=None, meta="raid1", options="", partition=False, columns=1, copies=1):
+        self.kind, self.disks, self.data, self.meta, self.options, self.partition = kind, disks, data, meta, options, partition
+        self.columns, self.copies = columns, copies
+
+
 PROFILES = {
-    "single": ("btrfs", 3, "single", "raid1"),
-    "raid0": ("btrfs", 3, "raid0", "raid1"),
-    "raid1": ("btrfs", 2, "raid1", "raid1"),
-    "raid10": ("btrfs", 4, "raid10", "raid1"),
-    "ext4": ("ext4", 1, None, None),
-    "xfs": ("xfs", 1, None, None),
+    "single": Profile("btrfs", 3, "single"),
+    "dup": Profile("btrfs", 1, "dup", "dup", copies=2),
+    "raid0": Profile("btrfs", 3, "raid0", columns=3),
+    "raid1": Profile("btrfs", 2, "raid1", copies=2),
+    "raid1-3": Profile("btrfs", 3, "raid1", copies=2),
+    "raid1c3": Profile("btrfs", 3, "raid1c3", "raid1c3", copies=3),
+    "raid1c4": Profile("btrfs", 4, "raid1c4", "raid1c4", copies=4),
+    "raid10": Profile("btrfs", 4, "raid10", columns=2, copies=2),
+    "raid5": Profile("btrfs", 3, "raid5", columns=2),
+    "raid6": Profile("btrfs", 4, "raid6", "raid1c3", columns=2),
+    "compressed": Profile("btrfs", 2, "single", options=",compress-force=zstd:1"),
+    "ext4": Profile("ext4", 1),
+    "xfs": Profile("xfs", 1),
+    "partition": Profile("ext4", 1, partition=True),
+    "partition-raid1": Profile("btrfs", 2, "raid1", partition=True, copies=2),
+    "mergerfs": Profile("mergerfs", 3),
 }
+# What each branch of a mergerfs pool is.
+BRANCHES = ("ext4", "xfs", "ext4")
+# A partition begins here: not at a multiple of anything that a filesystem uses, so that a forgotten offset shows.
+PARTITION_START = (3 << 20) + (36 << 10)
 
 
 def sh(*argv, check=True):
@@ -40,86 +66,162 @@ def sh(*argv, check=True):
     return run.stdout
 
 
-def why_not():
-    """None when pools can be made here, else the reason."""
+def which(tool):
+    return shutil.which(tool, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+
+
+def why_not(profile=None, model=False):
+    """None when pools (of a profile, behind the disk model) can be made here, else the reason."""
     if os.geteuid() != 0:
         return "making loop devices and mounting needs root"
     if not os.path.exists("/dev/loop-control"):
         return "this machine has no loop devices"
-    for tool in ("losetup", "mount", "mkfs.btrfs", "mkfs.ext4", "mkfs.xfs"):
-        if not shutil.which(tool, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin"):
+    for tool in ("losetup", "mount", "mkfs.btrfs", "mkfs.ext4", "mkfs.xfs") + (("mergerfs",) if profile == "mergerfs" else ()):
+        if not which(tool):
             return "%s is not installed" % tool
-    return None
+    return models.why_not() if model else None
 
 
 class Pool:
-    """One mounted filesystem over its own loop devices. `disks` maps the kernel's name to the device path."""
+    """One mounted filesystem over its own loop devices. `disks` maps the kernel's name of a disk to its device path;
+    `devices` are what the filesystem is on (partitions, where there are some)."""
 
-    def __init__(self, profile, size_mib=512, rotational=False, owner=None):
-        self.profile, self.size_mib, self.rotational = profile, size_mib, rotational
-        self.kind, self.count, self.data, self.meta = PROFILES[profile]
+    def __init__(self, profile, size_mib=512, rotational=False, owner=None, model=None, settings=()):
+        self.profile, self.size_mib, self.rotational = profile, size_mib, rotational or bool(model)
+        self.plan = PROFILES[profile]
+        self.kind, self.count, self.data, self.meta = self.plan.kind, self.plan.disks, self.plan.data, self.plan.meta
         self.dir = os.path.join(STATE, "%s-%d-%d" % (profile, os.getpid(), time.monotonic_ns() % 1000000))
         self.mount = os.path.join(self.dir, "mnt")
-        self.owner, self.loops = owner or os.getpid(), []
+        self.owner, self.loops, self.devices, self.missing = owner or os.getpid(), [], [], set()
+        self.branches = []
+        self.preset, self.settings, self.model = model, settings, None
 
     @property
     def disks(self):
-        return {os.path.basename(path): path for path in self.loops}
+        return {os.path.basename(path): path for path in self.loops if path not in self.missing}
+
+    @property
+    def numbers(self):
+        """What the kernel may call a disk in a trace: a partition's requests carry the partition's number."""
+        return {**self.disks, **{os.path.basename(path): path for path in self.devices if path not in self.missing}}
+
+    def name_in_model(self, disk):
+        """The model's name of a disk: they are numbered as the loops are."""
+        return "d%d" % [os.path.basename(path) for path in self.loops].index(disk)
 
     def up(self):
         os.makedirs(self.mount)
         os.chmod(STATE, 0o755)
         self._note()
+        images = {}
         for number in range(self.count):
-            image = os.path.join(self.dir, "disk%d.img" % number)
-            with open(image, "wb") as out:
+            images["d%d" % number] = os.path.join(self.dir, "disk%d.img" % number)
+            with open(images["d%d" % number], "wb") as out:
                 out.truncate(self.size_mib << 20)
-            loop = sh("losetup", "--direct-io=on", "-f", "--show", image).strip()
-            self.loops.append(loop)
-            self._note()
-            queue = "/sys/block/%s/queue/" % os.path.basename(loop)
-            # Loop numbers keep the settings of whoever had them before.
-            for key, value in (("read_ahead_kb", "128"), ("rotational", "1" if self.rotational else "0")):
-                with open(queue + key, "w") as knob:
-                    knob.write(value)
-            if open("/sys/block/%s/loop/dio" % os.path.basename(loop)).read().strip() != "1":
-                raise RuntimeError("%s refused direct I/O on %s" % (loop, self.dir))
+        if self.preset:
+            self.model = models.Model(self.dir, images, self.preset, self.settings, stays=self.owner == -1).up()
+            images = self.model.files
+        for image in images.values():
+            self._loop(image)
+        self.devices = [self._partition(loop) for loop in self.loops] if self.plan.partition else list(self.loops)
         if self.kind == "btrfs":
-            sh("mkfs.btrfs", "-q", "-f", "-d", self.data, "-m", self.meta, *self.loops)
-        elif self.kind == "ext4":
-            # Lazy initialisation writes in the background for minutes and would show up in the trace.
-            sh("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", *self.loops)
+            sh("mkfs.btrfs", "-q", "-f", "-d", self.data, "-m", self.meta, *self.devices)
+        elif self.kind == "mergerfs":
+            self.branches = [os.path.join(self.dir, "branch%d" % number) for number in range(self.count)]
+            for branch, kind, device in zip(self.branches, BRANCHES, self.devices):
+                os.makedirs(branch)
+                make(kind, device)
+            self._note()
         else:
-            sh("mkfs.xfs", "-q", "-f", *self.loops)
+            make(self.kind, self.devices[0])
         self._mount()
         return self
 
-    def _mount(self):
-        options = "noatime"
+    def _loop(self, image):
+        loop = sh("losetup", "--direct-io=on", *(["-P"] if self.plan.partition else []), "-f", "--show", image).strip()
+        self.loops.append(loop)
+        self._note()
+        queue = "/sys/block/%s/queue/" % os.path.basename(loop)
+        # Loop numbers keep the settings of whoever had them before.
+        for key, value in (("read_ahead_kb", "128"), ("rotational", "1" if self.rotational else "0")):
+            with open(queue + key, "w") as knob:
+                knob.write(value)
+        if open("/sys/block/%s/loop/dio" % os.path.basename(loop)).read().strip() != "1":
+            raise RuntimeError("%s refused direct I/O on %s" % (loop, self.dir))
+
+    def _partition(self, loop):
+        """One partition, told to the kernel (BLKPG): some kernels cannot read a table."""
+        sectors = (self.size_mib << 11) - PARTITION_START // 512
+        sh("addpart", loop, "1", str(PARTITION_START // 512), str(sectors))
+        path = loop + "p1"
+        for _ in range(50):
+            if os.path.exists(path):
+                return path
+            time.sleep(0.1)  # the node is made by another process
+        major, minor = open("/sys/class/block/%s/dev" % os.path.basename(path)).read().split(":")
+        os.mknod(path, 0o600 | 0o060000, os.makedev(int(major), int(minor)))
+        return path
+
+    def _mount(self, more=""):
+        if self.kind == "mergerfs":
+            for branch, kind, device in zip(self.branches, BRANCHES, self.devices):
+                sh("mount", "-t", kind, "-o", "noatime", device, branch)
+            # Its own caches off: what is read twice must be seen twice. Places go to the branch with the most room.
+            sh("mergerfs", "-o", "cache.files=off,dropcacheonclose=true,minfreespace=0,category.create=mfs,allow_other,use_ino", ":".join(self.branches), self.mount)
+            return
+        options = "noatime" + self.plan.options + more
+        here = [device for device, loop in zip(self.devices, self.loops) if loop not in self.missing]
         if self.kind == "btrfs":
             # Without udev the kernel knows a pool's other members only from the mount options.
-            options += "".join(",device=" + loop for loop in self.loops)
-        sh("mount", "-t", self.kind, "-o", options, self.loops[0], self.mount)
+            options += "".join(",device=" + device for device in here)
+        sh("mount", "-t", self.kind, "-o", options, here[0], self.mount)
 
     def remount(self):
         """A fresh mount: data and metadata are cold."""
         os.sync()
         self.unmount()
-        self._mount()
+        self._mount(",degraded" if self.missing else "")
+
+    def degrade(self, disk):
+        """Takes a disk away while the pool is not mounted, and mounts what is left."""
+        os.sync()
+        self.unmount()
+        loop = next(path for path in self.loops if os.path.basename(path) == disk)
+        self.missing.add(loop)
+        device = self.devices[self.loops.index(loop)]
+        # The kernel remembers members by path.
+        sh("btrfs", "device", "scan", "--forget", device)
+        sh("wipefs", "-q", "-a", device)
+        sh("losetup", "-d", loop)
+        self._mount(",degraded")
 
     def unmount(self):
-        for _ in range(50):
-            if "busy" not in sh("umount", self.mount, check=False):
-                return
-            time.sleep(0.1)  # a process that was killed lets go of its files only when it is reaped
-        raise RuntimeError("%s stays busy" % self.mount)
+        for path in [self.mount] + self.branches:
+            for _ in range(50):
+                if "busy" not in sh("umount", path, check=False):
+                    break
+                time.sleep(0.1)  # a process that was killed lets go of its files only when it is reaped
+            else:
+                raise RuntimeError("%s stays busy" % path)
 
     def _note(self):
         with open(os.path.join(self.dir, "state.json"), "w") as out:
-            json.dump({"owner": self.owner, "mount": self.mount, "loops": self.loops}, out)
+            json.dump({"owner": self.owner, "mounts": [self.mount] + self.branches, "loops": self.loops, "model": bool(self.preset)}, out)
 
     def down(self):
-        take_down(self.dir, self.mount, self.loops)
+        if self.model:
+            # Whatever was done to the disks: with a hang or an error under it an unmount takes its time.
+            try:
+                for number in range(self.count):
+                    self.model.heal("d%d" % number)
+                self.model.delays(False)
+            except (OSError, RuntimeError):
+                pass
+        release(self.dir, [self.mount] + self.branches, self.loops)
+        if self.model:
+            self.model.down()
+            self.model = None
+        remove(self.dir, [self.mount] + self.branches)
 
     def __enter__(self):
         atexit.register(self.down)
@@ -134,10 +236,25 @@ class Pool:
         atexit.unregister(self.down)
 
 
-def take_down(folder, mount, loops):
-    """Undoes a pool, as far as it came. Says what would not go."""
-    if os.path.ismount(mount):
-        if sh("umount", mount, check=False) and os.path.ismount(mount):
+def make(kind, device):
+    if kind == "ext4":
+        # Lazy initialisation writes in the background for minutes and would show up in the trace.
+        sh("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", device)
+    else:
+        sh("mkfs.xfs", "-q", "-f", device)
+
+
+def is_mount(path):
+    try:
+        return os.path.ismount(path)
+    except OSError:  # a mount whose server is gone
+        return True
+
+
+def release(folder, mounts, loops):
+    """Unmounts and detaches, as far as a pool came."""
+    for mount in mounts:
+        if is_mount(mount) and sh("umount", mount, check=False) and is_mount(mount):
             sh("umount", "-l", mount, check=False)
     for loop in loops:
         backing = "/sys/block/%s/loop/backing_file" % os.path.basename(loop)
@@ -147,10 +264,23 @@ def take_down(folder, mount, loops):
             continue
         if ours:  # never detach a number that somebody else has taken since
             sh("losetup", "-d", loop, check=False)
-    if os.path.ismount(mount):
-        print("pool: %s could not be unmounted" % mount, file=sys.stderr)
+
+
+def remove(folder, mounts):
+    """Removes the folder. Says what would not go."""
+    stuck = [mount for mount in mounts if is_mount(mount)]
+    if stuck:
+        print("pool: %s could not be unmounted" % ", ".join(stuck), file=sys.stderr)
     elif os.path.isdir(folder):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def take_down(folder, mounts, loops, model):
+    """Undoes a pool of a run that is no more."""
+    release(folder, mounts, loops)
+    if model:
+        models.end(folder)
+    remove(folder, mounts)
 
 
 def sweep(everything=False):
@@ -167,7 +297,7 @@ def sweep(everything=False):
         if alive or (state["owner"] == -1 and not everything):
             continue
         print("pool: removing what was left in %s" % folder)
-        take_down(folder, state["mount"], state["loops"])
+        take_down(folder, state.get("mounts") or [state["mount"]], state["loops"], state.get("model", False))
 
 
 def evict(*paths):
@@ -190,7 +320,7 @@ def evict(*paths):
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["up"]:
-        made = Pool(sys.argv[2], size_mib=int(os.environ.get("SIZE_MIB", "512")), owner=-1)
+        made = Pool(sys.argv[2], size_mib=int(os.environ.get("SIZE_MIB", "512")), owner=-1, model=os.environ.get("MODEL"))
         made.up()
         if len(sys.argv) > 3:
             sh("cp", "-r", sys.argv[3] + "/.", made.mount)

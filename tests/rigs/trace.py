@@ -35,6 +35,10 @@ class BlockTrace:
         for name, path in disks.items():
             status = os.stat(path)
             self.numbers[(os.major(status.st_rdev), os.minor(status.st_rdev))] = name
+            # A request to a partition carries the partition's number, and the place on the whole disk.
+            for part in glob.glob("/sys/class/block/%s/%s*/dev" % (name, name)):
+                major, minor = open(part).read().split(":")
+                self.numbers[(int(major), int(minor))] = name
         self.buffer_kib, self.events, self.lost = buffer_kib, [], 0
 
     def _write(self, name, value):
