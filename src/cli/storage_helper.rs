@@ -1,5 +1,5 @@
-//! `spindle storage-helper`: the small privileged process that traces block requests and reads
-//! btrfs chunk trees for a server. Everything it does is in `spindle_storage::trace`.
+//! `spindle storage-helper`: the small privileged process that traces block requests and asks the kernel
+//! what the server may not. Everything it does is in `spindle_storage::trace`.
 
 use std::path::PathBuf;
 
@@ -18,6 +18,15 @@ pub(super) struct Arguments {
     /// This group may connect to the socket
     #[arg(long, value_name = "GID", requires = "socket")]
     allow_gid: Option<u32>,
+    /// Take the listening socket from the service manager, which decides who may connect
+    #[arg(long, conflicts_with = "socket")]
+    activated: bool,
+    /// Keep the right to ask disks for their power state, temperature and health (CAP_SYS_RAWIO)
+    #[arg(long)]
+    disks: bool,
+    /// Keep the right to run zdb, which says where ZFS puts files
+    #[arg(long)]
+    zfs: bool,
 }
 
 pub(super) fn run(arguments: Arguments) -> Outcome {
@@ -27,8 +36,10 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
             allow_uid: arguments.allow_uid,
             allow_gid: arguments.allow_gid,
         },
+        None if arguments.activated => spindle_storage::HelperEndpoint::Activated,
         None => spindle_storage::HelperEndpoint::Inherited,
     };
-    spindle_storage::run_helper(endpoint)?;
+    let rights = spindle_storage::HelperRights { disks: arguments.disks, zfs: arguments.zfs };
+    spindle_storage::run_helper(endpoint, rights)?;
     Ok(())
 }

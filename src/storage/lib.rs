@@ -39,3 +39,4 @@ pub use storage::{Config, HelperMode, Storage, WorkerRead};
 pub use sys::return_freed_memory;
 pub use topology::{Advice, Filesystem, LayoutKind, Node, Topology};
 pub use trace::helper::{HelperEndpoint, HelperError, run_helper};
+pub use trace::rights::HelperRights;

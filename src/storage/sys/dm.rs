@@ -58,13 +58,28 @@ pub(crate) struct Target {
 /// # Errors
 /// `NotFound` where device-mapper is not there (or no such device: `ENXIO`), `PermissionDenied` without CAP_SYS_ADMIN.
 pub(crate) fn table(device: (u32, u32)) -> io::Result<Table> {
-    let control = std::fs::File::options().read(true).write(true).open("/dev/mapper/control")?;
-    let (name, uuid, mut targets) = ask(control.as_fd(), device, STATUS_TABLE, |b| {
+    table_by(control()?.as_fd(), device)
+}
+
+/// The control device, which only root's rights to files open.
+///
+/// # Errors
+/// `NotFound` where device-mapper is not there.
+pub(crate) fn control() -> io::Result<std::fs::File> {
+    std::fs::File::options().read(true).write(true).open("/dev/mapper/control")
+}
+
+/// As [`table`], over a control device that was opened before.
+///
+/// # Errors
+/// As [`table`].
+pub(crate) fn table_by(control: BorrowedFd<'_>, device: (u32, u32)) -> io::Result<Table> {
+    let (name, uuid, mut targets) = ask(control, device, STATUS_TABLE, |b| {
         let text = |at: usize, len: usize| c_text(b.get(at..at + len).unwrap_or(&[]), 160);
         Some((text(48, 128), text(176, 129), tables(b)))
     })?;
     // A second question; the table stands without it.
-    let statuses = ask(control.as_fd(), device, 0, |b| Some(statuses(b))).unwrap_or_default();
+    let statuses = ask(control, device, 0, |b| Some(statuses(b))).unwrap_or_default();
     for target in &mut targets {
         let its = statuses.iter().find(|(start, text)| *start == target.start_bytes && !text.is_empty());
         target.status = its.map(|(_, text)| text.clone());

@@ -11,6 +11,10 @@ pub(crate) mod dm;
 pub(crate) mod fiemap;
 #[allow(dead_code, unused_imports, reason = "read by the block map and the topology, which come next")]
 pub(crate) mod md;
+pub(crate) mod power;
+mod scsi;
+pub(crate) mod smart;
+pub(crate) mod zdb;
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -112,6 +116,20 @@ fn ioctl_buffer(fd: BorrowedFd<'_>, request: u32, buffer: &mut [u8], needs_bytes
     // JUSTIFICATION: rustix's ioctl would need an unsafe impl per request for the same promise.
     let done = unsafe { libc::ioctl(fd.as_raw_fd(), libc::Ioctl::from(request), buffer.as_mut_ptr()) };
     if done >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Takes over descriptor `number`, which whoever started this process left open for it.
+pub(crate) fn inherited(number: i32) -> io::Result<OwnedFd> {
+    // SAFETY: F_GETFD reads a flag of a number, whatever that is. JUSTIFICATION: whether a bare number is a
+    // descriptor can be asked in no other way.
+    if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is open, and the caller, the helper at its start, is the only one that owns it.
+    // JUSTIFICATION: the only way to own a raw descriptor.
+    let fd = unsafe { OwnedFd::from_raw_fd(number) };
+    rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)?;
+    Ok(fd)
 }
 
 /// Becomes `uid`/`gid` for good, supplementary groups dropped, all threads.

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, RecvFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::thread::CapabilitySet;
 use spindle_base::clock::{self, SharedClock};
 use spindle_base::sync::Mutex;
 
+use super::facts::{Fact, Question};
 use super::helper::{pid_namespace, send_request};
 use super::protocol::{MAX_BYTES, Reply, Request};
 use crate::device::Disk;
@@ -23,13 +24,25 @@ use crate::layout::chunks::Chunk;
 use crate::ledger::Ledger;
 use crate::recorder::Note;
 use crate::storage::{Config, HelperMode};
+use crate::sys::dm::Table;
+use crate::sys::power::Power;
+use crate::sys::smart::Smart;
+
+/// A fact of another kind than was asked for.
+const MIXED_UP: &str = "the helper answered another question";
 
 /// How long the helper may take to begin, and to answer. One that does not is given up.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How long the end of a record waits for the rings.
 const FLUSH_PATIENCE: Duration = Duration::from_millis(250);
-/// Between attempts on a socket where nobody listens.
-const RETRY: Duration = Duration::from_secs(5);
+/// How long a disk may take to say how it is; and `zdb` to walk a file.
+const FACT_PATIENCE: Duration = Duration::from_secs(8);
+const ZDB_PATIENCE: Duration = Duration::from_secs(35);
+/// Before a helper that has gone is looked for again, or started again: twice as long each time, up to the
+/// second; one that lived for that long starts from the first.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// Largest fact: `zdb`'s text of a file, see `sys::zdb`.
+const MAX_FACT_BYTES: usize = 160 << 20;
 
 /// A handle on the trace.
 #[derive(Clone)]
@@ -50,14 +63,20 @@ struct Shared {
 }
 
 struct State {
-    /// The helper that answers.
+    /// The connection, from before the helper has said anything.
+    socket: Option<Arc<OwnedFd>>,
+    /// The same, once the helper answers.
     link: Option<Arc<OwnedFd>>,
-    /// Why there is none.
+    /// Whether it also traces.
+    is_tracing: bool,
+    /// Why it does not, or why there is none.
     why: String,
     devices: BTreeSet<u32>,
     waiting: HashMap<u32, SyncSender<Answer>>,
     /// The `Watch` whose answer makes the trace complete after a connection.
     first_watch: Option<u32>,
+    /// The helper that is our child.
+    helper_pid: Option<u32>,
     is_closing: bool,
     /// Why we hung up ourselves.
     reason: Option<String>,
@@ -68,8 +87,14 @@ struct State {
 /// How the helper is come by, on a thread of its own.
 type Way = Box<dyn FnOnce(Arc<Shared>) + Send>;
 
-/// The answer to a question: chunks if it was for those.
-type Answer = Result<Vec<Chunk>, String>;
+/// The answer to a request: chunks, or a fact as JSON, if it was for those.
+type Answer = Result<Told, String>;
+
+#[derive(Debug, Default)]
+struct Told {
+    chunks: Vec<Chunk>,
+    fact: Vec<u8>,
+}
 
 impl Trace {
     /// Starts the trace and waits until it runs or is known not to, at most three seconds.
@@ -80,11 +105,14 @@ impl Trace {
             clock,
             next_id: AtomicU32::new(1),
             state: Mutex::new(State {
+                socket: None,
                 link: None,
+                is_tracing: false,
                 why: "the helper has not answered yet".to_owned(),
                 devices: BTreeSet::new(),
                 waiting: HashMap::new(),
                 first_watch: None,
+                helper_pid: None,
                 is_closing: false,
                 reason: None,
                 first: Some(first),
@@ -125,7 +153,11 @@ impl Trace {
             state.devices.extend(disks.iter().map(|d| d.number));
             state.devices.iter().copied().collect()
         };
-        if devices.is_empty() || self.status().is_err() {
+        let may_ask = {
+            let state = self.0.state.lock();
+            state.is_tracing || state.first_watch.is_some()
+        };
+        if devices.is_empty() || !may_ask {
             return;
         }
         if let Err(why) = self.0.ask(|id| Request::Watch { id, devices }, None, PATIENCE) {
@@ -135,7 +167,60 @@ impl Trace {
 
     /// The chunk tree of the btrfs that `fd` is on.
     pub(crate) fn chunks(&self, fd: BorrowedFd<'_>) -> io::Result<Vec<Chunk>> {
-        self.0.ask(|id| Request::Chunks { id }, Some(fd), PATIENCE).map_err(io::Error::other)
+        let told = self.0.ask(|id| Request::Chunks { id }, Some(fd), PATIENCE);
+        told.map(|t| t.chunks).map_err(io::Error::other)
+    }
+
+    #[allow(dead_code, reason = "for the maps and the topology of stacks, whose rooms ask")]
+    /// The table of a device-mapper volume, `(major, minor)`.
+    pub(crate) fn dm_table(&self, device: (u32, u32)) -> Result<Table, String> {
+        match self.fact(&Question::Dm { device }, FACT_PATIENCE)? {
+            Fact::Dm(table) => Ok(table),
+            _ => Err(MIXED_UP.to_owned()),
+        }
+    }
+
+    #[allow(dead_code, reason = "for the maps and the topology of stacks, whose rooms ask")]
+    /// Whether a whole disk is asleep. It stays so.
+    pub(crate) fn power(&self, device: (u32, u32)) -> Result<Power, String> {
+        match self.fact(&Question::Power { device }, FACT_PATIENCE)? {
+            Fact::Power(power) => Ok(power),
+            _ => Err(MIXED_UP.to_owned()),
+        }
+    }
+
+    #[allow(dead_code, reason = "for the maps and the topology of stacks, whose rooms ask")]
+    /// Temperature and health of a whole disk that is awake.
+    pub(crate) fn smart(&self, device: (u32, u32)) -> Result<Smart, String> {
+        match self.fact(&Question::Smart { device }, FACT_PATIENCE)? {
+            Fact::Smart(smart) => Ok(smart),
+            _ => Err(MIXED_UP.to_owned()),
+        }
+    }
+
+    #[allow(dead_code, reason = "for the maps and the topology of stacks, whose rooms ask")]
+    /// What `zdb -ddddd DATASET INODE` prints.
+    pub(crate) fn zdb(&self, dataset: &str, inode: u64) -> Result<String, String> {
+        let question = Question::Zdb { dataset: dataset.to_owned(), inode };
+        match self.fact(&question, ZDB_PATIENCE)? {
+            Fact::Zdb(text) => Ok(text),
+            _ => Err(MIXED_UP.to_owned()),
+        }
+    }
+
+    /// Asks the helper; where there is none, the kernel with what rights this process has.
+    fn fact(&self, question: &Question, patience: Duration) -> Result<Fact, String> {
+        let has_helper = self.0.state.lock().link.is_some();
+        if has_helper {
+            let ask = |id| Request::Ask { id, question: question.clone() };
+            let told = self.0.ask(ask, None, patience)?;
+            return serde_json::from_slice(&told.fact).map_err(|e| format!("the helper's answer: {e}"));
+        }
+        question.ask(None).map_err(|own| format!("{own}; and without a helper: {}", self.why()))
+    }
+
+    fn why(&self) -> String {
+        self.0.state.lock().why.clone()
     }
 
     /// Waits until the recorder was sent every event up to now; gives up after a quarter of a second.
@@ -149,7 +234,7 @@ impl Trace {
     /// `Ok` while the trace runs, else why it does not.
     pub(crate) fn status(&self) -> Result<(), String> {
         let state = self.0.state.lock();
-        if state.link.is_some() { Ok(()) } else { Err(state.why.clone()) }
+        if state.is_tracing { Ok(()) } else { Err(state.why.clone()) }
     }
 
     /// Ends the helper and waits for it.
@@ -170,22 +255,26 @@ impl Shared {
     /// The helper as a child. It is the death of this thread that the kernel tells it of, so this thread
     /// lives as long as the storage does.
     fn spawn(&self, program: &Path) {
-        match start_helper(program) {
-            Err(e) => self.down(format!("unable to start the trace helper `{}`: {e}", program.display())),
-            Ok((socket, mut child)) => {
-                let why = self.follow(socket);
-                let status = reap(&mut child);
-                self.down(why.unwrap_or_else(|| format!("the trace helper ended ({status})")));
-            }
-        }
-        // A parked thread costs nothing, and whatever it started is tied to its life.
+        let mut wait = RETRY.0;
         while !self.state.lock().is_closing {
-            std::thread::park();
+            let began = clock::instant();
+            match start_helper(program) {
+                Err(e) => self.down(format!("unable to start the trace helper `{}`: {e}", program.display())),
+                Ok((socket, mut child)) => {
+                    self.state.lock().helper_pid = Some(child.id());
+                    let why = self.follow(socket);
+                    let status = reap(&mut child);
+                    self.down(why.unwrap_or_else(|| format!("the trace helper ended ({status})")));
+                }
+            }
+            wait = self.rest(began, wait);
         }
     }
 
     fn connect(&self, path: &Path) {
+        let mut wait = RETRY.0;
         while !self.state.lock().is_closing {
+            let began = clock::instant();
             match connect(path) {
                 Err(e) => self.down(format!("no trace helper answers at `{}`: {e}", path.display())),
                 Ok(socket) => {
@@ -193,15 +282,36 @@ impl Shared {
                     self.down(why.unwrap_or_else(|| "the trace helper has hung up".to_owned()));
                 }
             }
-            std::thread::park_timeout(RETRY);
+            wait = self.rest(began, wait);
         }
+    }
+
+    /// Waits before the next attempt; how long to wait before the one after that. `close` ends the wait.
+    fn rest(&self, began: Instant, wait: Duration) -> Duration {
+        let wait = if began.elapsed() >= RETRY.1 { RETRY.0 } else { wait };
+        let until = clock::instant() + wait;
+        while !self.state.lock().is_closing {
+            let left = until.saturating_duration_since(clock::instant());
+            if left.is_zero() {
+                break;
+            }
+            std::thread::park_timeout(left);
+        }
+        (wait * 2).min(RETRY.1)
     }
 
     /// Passes on what the helper says until it hangs up. `Some`: the reason, if it is known.
     fn follow(&self, socket: OwnedFd) -> Option<String> {
         let socket = Arc::new(socket);
+        {
+            let mut state = self.state.lock();
+            if state.is_closing {
+                return None;
+            }
+            state.socket = Some(Arc::clone(&socket));
+        }
         let mut buffer = vec![0_u8; MAX_BYTES];
-        let mut chunks: HashMap<u32, Vec<Chunk>> = HashMap::new();
+        let mut parts: HashMap<u32, Told> = HashMap::new();
         loop {
             let n = match rustix::net::recv(&socket, &mut buffer[..], RecvFlags::empty()) {
                 Ok((_, 0)) | Err(rustix::io::Errno::CONNRESET) => return None,
@@ -211,31 +321,42 @@ impl Shared {
             };
             match Reply::decode(&buffer[..n]) {
                 None => return Some("the trace helper is of another version".to_owned()),
-                Some(Reply::Hello { trouble: Some(why), .. }) => return Some(why),
-                Some(Reply::Hello { pid_namespace: theirs, .. }) => {
-                    if theirs != pid_namespace() {
-                        return Some(
-                            "the trace helper runs in another PID namespace: its thread ids are not ours"
-                                .to_owned(),
-                        );
-                    }
-                    if let Err(e) = self.up(&socket) {
-                        return Some(format!("the trace helper cannot be asked: {e}"));
+                Some(Reply::Hello { trouble, pid_namespace: theirs }) => {
+                    let is_other = theirs != pid_namespace();
+                    let trouble = trouble.or_else(|| {
+                        let why =
+                            "the trace helper runs in another PID namespace: its thread ids are not ours";
+                        is_other.then(|| why.to_owned())
+                    });
+                    match trouble {
+                        // It still answers questions.
+                        Some(why) => self.up_without_trace(&socket, why),
+                        None => {
+                            if let Err(e) = self.up(&socket) {
+                                return Some(format!("the trace helper cannot be asked: {e}"));
+                            }
+                        }
                     }
                 }
                 Some(Reply::Events(batch)) => {
                     self.notes.tell(Note::Batch(batch));
                 }
-                Some(Reply::Chunks { id, chunks: part }) => {
-                    let all = chunks.entry(id).or_default();
+                Some(Reply::Chunks { id, chunks }) => {
+                    let all = &mut parts.entry(id).or_default().chunks;
                     // As many as the ioctl itself would give at most.
                     if all.len() < 1 << 20 {
-                        all.extend(part);
+                        all.extend(chunks);
+                    }
+                }
+                Some(Reply::Part { id, bytes }) => {
+                    let all = &mut parts.entry(id).or_default().fact;
+                    if all.len() + bytes.len() <= MAX_FACT_BYTES {
+                        all.extend(bytes);
                     }
                 }
                 Some(Reply::Done { id, trouble }) => {
-                    let list = chunks.remove(&id).unwrap_or_default();
-                    self.answered(id, trouble.map_or(Ok(list), Err));
+                    let told = parts.remove(&id).unwrap_or_default();
+                    self.answered(id, trouble.map_or(Ok(told), Err));
                 }
             }
         }
@@ -261,8 +382,26 @@ impl Shared {
         }
     }
 
+    fn up_without_trace(&self, socket: &Arc<OwnedFd>, why: String) {
+        tracing::info!(%why, "no block trace");
+        let first = {
+            let mut state = self.state.lock();
+            state.why.clone_from(&why);
+            state.first.take()
+        };
+        self.waiting_link(socket);
+        self.notes.tell(Note::TraceDown { why });
+        if let Some(first) = first {
+            let _ = first.try_send(());
+        }
+    }
+
     fn is_up(&self, socket: &Arc<OwnedFd>) {
         self.waiting_link(socket);
+        {
+            let mut state = self.state.lock();
+            state.is_tracing = state.link.is_some();
+        }
         self.notes.tell(Note::TraceUp { since_us: self.clock.monotonic_us() });
         let first = self.state.lock().first.take();
         if let Some(first) = first {
@@ -271,13 +410,21 @@ impl Shared {
     }
 
     fn answered(&self, id: u32, answer: Answer) {
-        let (asker, socket) = {
+        let (asker, socket, is_first) = {
             let mut state = self.state.lock();
-            let is_first = state.first_watch.take_if(|f| *f == id).is_some() && answer.is_ok();
-            (state.waiting.remove(&id), state.link.clone().filter(|_| is_first))
+            let is_first = state.first_watch.take_if(|f| *f == id).is_some();
+            (state.waiting.remove(&id), state.link.clone(), is_first)
         };
-        if let Some(socket) = socket {
-            self.is_up(&socket);
+        if let (Some(socket), true) = (socket, is_first) {
+            match &answer {
+                Ok(_) => self.is_up(&socket),
+                Err(why) => {
+                    self.up_without_trace(
+                        &socket,
+                        format!("the trace helper cannot watch these disks: {why}"),
+                    );
+                }
+            }
         }
         if let Some(asker) = asker {
             // Whoever asked may have given up.
@@ -289,7 +436,11 @@ impl Shared {
         let (why, waiting, first) = {
             let mut state = self.state.lock();
             let why = state.reason.take().unwrap_or(why);
+            state.socket = None;
             state.link = None;
+            state.is_tracing = false;
+            state.first_watch = None;
+            state.helper_pid = None;
             if !state.is_closing && state.why != why {
                 tracing::info!(%why, "no block trace");
             }
@@ -309,8 +460,10 @@ impl Shared {
         let link = {
             let mut state = self.state.lock();
             why.clone_into(&mut state.why);
-            state.reason = state.link.is_some().then(|| why.to_owned());
-            state.link.take()
+            state.is_tracing = false;
+            state.reason = state.socket.is_some().then(|| why.to_owned());
+            state.link = None;
+            state.socket.take()
         };
         if let Some(link) = link {
             // It may have gone by itself.
@@ -355,11 +508,13 @@ fn may_trace(program: Option<&Path>) -> Result<&Path, String> {
 fn start_helper(program: &Path) -> io::Result<(OwnedFd, Child)> {
     let (ours, theirs) =
         rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    let child = Command::new(program)
-        .arg("storage-helper")
-        .stdin(Stdio::from(theirs))
-        .stdout(Stdio::null())
-        .spawn()?;
+    let mut command = Command::new(program);
+    command.arg("storage-helper").arg("--disks");
+    // Only where there is ZFS does it get the right to read everything for `zdb`.
+    if Path::new("/dev/zfs").exists() {
+        command.arg("--zfs");
+    }
+    let child = command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).spawn()?;
     tracing::debug!(pid = child.id(), fd = ours.as_raw_fd(), "trace helper started");
     Ok((ours, child))
 }
@@ -384,5 +539,82 @@ fn reap(child: &mut Child) -> String {
             }
             Err(e) => return e.to_string(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindle_base::clock::SystemClock;
+
+    /// A trace over this crate's own helper; `None`, and why is said, where that cannot be.
+    fn traced() -> Option<Trace> {
+        let exe = std::env::current_exe().unwrap();
+        let program = exe.parent().unwrap().parent().unwrap().join("examples/storage_helper");
+        if !program.exists() || !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: needs root, and the example built");
+            return None;
+        }
+        let (tx, rx) = sync_channel(4096);
+        std::thread::spawn(move || rx.iter().for_each(drop));
+        let config = Config { helper_program: Some(program), ..Config::default() };
+        Some(Trace::start(&config, Ledger::new(tx), Arc::new(SystemClock)))
+    }
+
+    fn within(patience: Duration, what: impl Fn() -> bool) -> bool {
+        let deadline = clock::instant() + patience;
+        while clock::instant() < deadline {
+            if what() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        what()
+    }
+
+    #[test]
+    fn a_killed_helper_is_started_again_and_meanwhile_the_reason_is_told() {
+        let Some(trace) = traced() else { return };
+        let pid = || trace.0.state.lock().helper_pid;
+        let first = pid().unwrap();
+        let signal = rustix::process::Signal::KILL;
+        let process = rustix::process::Pid::from_raw(i32::try_from(first).unwrap()).unwrap();
+        rustix::process::kill_process(process, signal).unwrap();
+        assert!(within(Duration::from_secs(20), || pid() != Some(first)));
+        assert!(trace.why().contains("ended"), "{}", trace.why());
+        assert!(within(Duration::from_secs(20), || pid().is_some_and(|p| p != first)));
+        trace.close();
+    }
+
+    #[test]
+    fn the_helper_answers_what_it_can_and_says_why_not_otherwise() {
+        let Some(trace) = traced() else { return };
+        assert_eq!(trace.power((4095, 1)), Err("there is no block device 4095:1".to_owned()));
+        assert_eq!(trace.dm_table((4095, 1)), Err("there is no block device 4095:1".to_owned()));
+        assert!(trace.zdb("-e", 1).is_err());
+        trace.close();
+    }
+
+    #[test]
+    fn the_helper_keeps_no_right_in_force_and_is_nobody() {
+        let Some(trace) = traced() else { return };
+        let pid = trace.0.state.lock().helper_pid.unwrap();
+        let mut threads = 0;
+        for task in std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten() {
+            let status = std::fs::read_to_string(task.path().join("status")).unwrap();
+            let field = |name: &str| {
+                let line = status.lines().find(|l| l.starts_with(name)).unwrap();
+                line.split_whitespace().nth(1).unwrap().to_owned()
+            };
+            assert_eq!(field("Uid:"), "65534");
+            assert_eq!(field("CapEff:"), "0000000000000000", "{}", field("Name:"));
+            assert_eq!(field("NoNewPrivs:"), "1");
+            // CAP_PERFMON 38, CAP_SYS_ADMIN 21, CAP_SYS_RAWIO 17, CAP_DAC_READ_SEARCH 2.
+            let permitted = u64::from_str_radix(&field("CapPrm:"), 16).unwrap();
+            assert_eq!(permitted & !((1 << 38) | (1 << 21) | (1 << 17) | (1 << 2)), 0, "{permitted:x}");
+            threads += 1;
+        }
+        assert_eq!(threads, 3);
+        trace.close();
     }
 }

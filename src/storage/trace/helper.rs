@@ -1,10 +1,10 @@
-//! The privileged process behind `spindle storage-helper`: perf rings of three block tracepoints, and btrfs
-//! chunk trees. It parses nothing but its server's few requests.
+//! The privileged process behind `spindle storage-helper`: perf rings of three block tracepoints, btrfs chunk
+//! trees, device-mapper tables, and what disks say of themselves. It parses nothing but its server's few
+//! requests, and what the kernel answers.
 //!
-//! It opens every ring first, which takes root's files in tracefs, then drops all privileges but two:
-//! CAP_PERFMON, for the events of disks that are named later, and CAP_SYS_ADMIN where it has it, because the
-//! chunk tree of a descriptor that the server passes can be had in no other way. As root it also becomes
-//! `nobody`.
+//! It opens every ring first, which takes root's files in tracefs, then becomes `nobody` (as root) and drops all
+//! privileges but those that its requests need; each is in force only while a request uses it (`rights`).
+//! Three threads, so that a disk that does not answer holds up neither the trace nor another volume's map.
 
 use std::ffi::CString;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -12,16 +12,20 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType,
 };
-use rustix::thread::{CapabilitySet, CapabilitySets};
+use rustix::thread::CapabilitySet;
 
+use super::facts::{Fact, Question};
 use super::format::{self, Format};
 use super::protocol::{MAX_BYTES, MAX_EVENTS, Reply, Request};
+use super::rights::{self, HelperRights};
 use super::ring::{Event, Record, Ring};
 use super::{Batch, BlockEvent};
 use crate::sys;
@@ -40,6 +44,9 @@ pub enum HelperEndpoint {
         /// Group that may connect; the socket is given to it.
         allow_gid: Option<u32>,
     },
+    /// A listening socket handed over as descriptor 3 by the service manager (sd_listen_fds(3)), which has set its
+    /// owner and mode: who may connect is decided there.
+    Activated,
 }
 
 /// Why the helper could not work.
@@ -61,8 +68,6 @@ fn failed_call(what: &str) -> impl FnOnce(rustix::io::Errno) -> HelperError {
     move |e| HelperError { what, source: e.into() }
 }
 
-/// User and group without rights of their own on every distribution.
-const NOBODY: u32 = 65534;
 /// Data pages of a CPU's ring: 128 KiB, some 1,300 events. At a watermark of a quarter the reader is woken
 /// in time for 100,000 events a second; 128 CPUs cost 16 MiB of locked memory.
 const RING_PAGES: usize = 32;
@@ -72,41 +77,156 @@ const INTERVAL_MS: i64 = 200;
 /// Chunks per message: 65,535 stripes of 16 bytes could not be sent, 16 always can.
 const MAX_CHUNK_MESSAGE: usize = 48 << 10;
 
-/// Runs until the server hangs up.
+/// Requests that may wait for one of the two asking threads.
+const MAX_ASKED: usize = 64;
+
+/// Runs until the server hangs up; over a socket of its own, for ever.
 ///
 /// # Errors
 /// If the socket cannot be used. That the trace cannot be had is no error: the server is told why.
-pub fn run_helper(endpoint: HelperEndpoint) -> Result<(), HelperError> {
+pub fn run_helper(endpoint: HelperEndpoint, rights: HelperRights) -> Result<(), HelperError> {
     // Events first: afterwards the rights to open them are gone.
     let mut tracer = Tracer::open();
     match endpoint {
         HelperEndpoint::Inherited => {
             let socket = io::stdin().as_fd().try_clone_to_owned().map_err(failed("standard input"))?;
-            drop_privileges()?;
+            let askers = Askers::start(rights)?;
             // After the change of user, which clears it. The server's thread that started us lives as long as
             // the server; if it is gone already, the socket says so at once.
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
                 .map_err(failed_call("parent death signal"))?;
-            serve(&socket, &mut tracer)
+            serve(&Arc::new(socket), &mut tracer, &askers)
         }
         HelperEndpoint::Listen { path, allow_uid, allow_gid } => {
             let listener = listen(&path, allow_uid, allow_gid)?;
-            drop_privileges()?;
-            loop {
-                let peer = rustix::net::accept_with(&listener, SocketFlags::CLOEXEC)
-                    .map_err(failed_call("accept"))?;
-                if is_allowed(&peer, allow_uid, allow_gid) {
-                    // One server's trouble must not end the helper for the next one.
-                    if let Err(e) = serve(&peer, &mut tracer) {
-                        tracing::warn!(error = %e, source = %e.source, "the server's connection failed");
-                    }
-                    if let Ok(t) = &mut tracer {
-                        let _ = t.watch(&[]);
-                    }
-                }
+            let askers = Askers::start(rights)?;
+            accept(&listener, &mut tracer, &askers, |peer| is_allowed(peer, allow_uid, allow_gid))
+        }
+        HelperEndpoint::Activated => {
+            let listener = sys::inherited(3).map_err(failed("descriptor 3 of the service manager"))?;
+            let askers = Askers::start(rights)?;
+            accept(&listener, &mut tracer, &askers, |_| true)
+        }
+    }
+}
+
+/// One server after another.
+fn accept(
+    listener: &OwnedFd,
+    tracer: &mut Result<Tracer, String>,
+    askers: &Askers,
+    is_allowed: impl Fn(&OwnedFd) -> bool,
+) -> Result<(), HelperError> {
+    loop {
+        let peer = match rustix::net::accept_with(listener, SocketFlags::CLOEXEC) {
+            Ok(peer) => peer,
+            // One that had gone before it was taken.
+            Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => continue,
+            Err(e) => return Err(failed_call("accept")(e)),
+        };
+        if is_allowed(&peer) {
+            // One server's trouble must not end the helper for the next one.
+            if let Err(e) = serve(&Arc::new(peer), tracer, askers) {
+                tracing::warn!(error = %e, source = %e.source, "the server's connection failed");
+            }
+            if let Ok(t) = tracer {
+                let _ = t.watch(&[]);
             }
         }
     }
+}
+
+/// A request for one of the asking threads.
+struct Asked {
+    socket: Arc<OwnedFd>,
+    request: Request,
+    fd: Option<OwnedFd>,
+}
+
+/// The threads that ask the kernel what may take time: one for maps, one for the disks themselves.
+struct Askers {
+    maps: SyncSender<Asked>,
+    disks: SyncSender<Asked>,
+}
+
+impl Askers {
+    /// Gives up what is not needed, starts the threads, and leaves this one with the trace's right alone.
+    fn start(rights: HelperRights) -> Result<Self, HelperError> {
+        let dropped = || failed("unable to drop privileges");
+        // Root's file, too: afterwards it could not be opened.
+        let control = sys::dm::control().ok().map(OwnedFd::from);
+        let all = HelperRights::TRACE | HelperRights::MAPS | rights.of_disks();
+        rights::drop_all_but(all).map_err(dropped())?;
+        let start = |name: &str, keep: CapabilitySet, asked: Receiver<Asked>, control: Option<OwnedFd>| {
+            std::thread::Builder::new()
+                .name(name.to_owned())
+                .spawn(move || ask_all(keep, rights, &asked, control.as_ref()))
+                .map_err(failed(format!("thread `{name}`")))
+        };
+        let (maps, of_maps) = sync_channel(MAX_ASKED);
+        let (disks, of_disks) = sync_channel(MAX_ASKED);
+        start("ask-maps", HelperRights::MAPS, of_maps, control)?;
+        start("ask-disks", rights.of_disks(), of_disks, None)?;
+        rights::narrow(HelperRights::TRACE).map_err(dropped())?;
+        Ok(Self { maps, disks })
+    }
+
+    /// Hands a request over; `Err` says why it is not answered.
+    fn pass(&self, asked: Asked) -> Result<(), &'static str> {
+        let to = match &asked.request {
+            Request::Ask { question: Question::Dm { .. }, .. } | Request::Chunks { .. } => &self.maps,
+            _ => &self.disks,
+        };
+        to.try_send(asked).map_err(|e| match e {
+            TrySendError::Full(_) => "the helper still waits for a device that was asked before",
+            TrySendError::Disconnected(_) => "the helper's thread has ended",
+        })
+    }
+}
+
+fn ask_all(keep: CapabilitySet, rights: HelperRights, asked: &Receiver<Asked>, control: Option<&OwnedFd>) {
+    if let Err(e) = rights::narrow(keep) {
+        tracing::error!(error = %e, "a thread of the helper cannot drop privileges; it answers nothing");
+        return;
+    }
+    for Asked { socket, request, fd } in asked {
+        let (id, result) = match &request {
+            Request::Chunks { id } => (*id, send_chunks_of(&socket, *id, fd.as_ref())),
+            Request::Ask { id, question } => (*id, send_fact(&socket, *id, question, rights, control)),
+            Request::Watch { id, .. } | Request::Flush { id } => (*id, Ok(())),
+        };
+        // A server that has hung up is seen by the thread that listens to it.
+        let _ = send(&socket, &Reply::Done { id, trouble: result.err() });
+    }
+}
+
+fn send_chunks_of(socket: &OwnedFd, id: u32, fd: Option<&OwnedFd>) -> Result<(), String> {
+    let fd = fd.ok_or("no descriptor came with the question")?;
+    let chunks = rights::with(HelperRights::MAPS, || sys::btrfs::chunks(fd.as_fd())).and_then(|r| r);
+    let chunks = chunks.map_err(|e| format!("chunk tree: {e}"))?;
+    send_chunks(socket, id, chunks).map(|_| ()).map_err(|e| e.to_string())
+}
+
+fn send_fact(
+    socket: &OwnedFd,
+    id: u32,
+    question: &Question,
+    r: HelperRights,
+    control: Option<&OwnedFd>,
+) -> Result<(), String> {
+    let ask = || question.ask(control.map(|c| c.as_fd()));
+    let fact: Result<Fact, String> = match question {
+        Question::Dm { .. } => rights::with(HelperRights::MAPS, ask),
+        Question::Power { .. } | Question::Smart { .. } if r.disks => rights::with(r.of_disks(), ask),
+        Question::Zdb { .. } if r.zfs => rights::lending(CapabilitySet::DAC_READ_SEARCH, ask),
+        _ => return Err("the helper was not given the right to ask that (--disks, --zfs)".to_owned()),
+    }
+    .map_err(|e| format!("rights: {e}"))?;
+    let bytes = serde_json::to_vec(&fact?).map_err(|e| e.to_string())?;
+    for part in bytes.chunks(MAX_CHUNK_MESSAGE) {
+        send(socket, &Reply::Part { id, bytes: part.to_vec() }).map_err(|e| e.to_string())?;
+    }
+    Ok(())
 }
 
 fn listen(path: &Path, allow_uid: Option<u32>, allow_gid: Option<u32>) -> Result<OwnedFd, HelperError> {
@@ -137,21 +257,6 @@ fn is_allowed(peer: &OwnedFd, allow_uid: Option<u32>, allow_gid: Option<u32>) ->
         let (uid, gid) = (c.uid.as_raw(), c.gid.as_raw());
         uid == 0 || allow_uid == Some(uid) || allow_gid == Some(gid)
     })
-}
-
-/// Keeps CAP_PERFMON and CAP_SYS_ADMIN alone, where they are there.
-fn drop_privileges() -> Result<(), HelperError> {
-    let failed = || failed_call("unable to drop privileges");
-    let has = rustix::thread::capabilities(None).map_err(failed())?;
-    let keep = has.permitted & (CapabilitySet::PERFMON | CapabilitySet::SYS_ADMIN);
-    if rustix::process::geteuid().is_root() {
-        rustix::thread::set_keep_capabilities(true).map_err(failed())?;
-        sys::become_user(NOBODY, NOBODY).map_err(self::failed("unable to become nobody"))?;
-        rustix::thread::set_keep_capabilities(false).map_err(failed())?;
-    }
-    let sets = CapabilitySets { effective: keep, permitted: keep, inheritable: CapabilitySet::empty() };
-    rustix::thread::set_capabilities(None, sets).map_err(failed())?;
-    rustix::thread::set_no_new_privs(true).map_err(failed())
 }
 
 /// The rings of all CPUs.
@@ -203,6 +308,10 @@ impl Tracer {
 
     /// Makes `devices` the disks that are watched. Those that are already go on without a gap.
     fn watch(&mut self, devices: &[u32]) -> io::Result<()> {
+        rights::with(HelperRights::TRACE, || self.watch_with_rights(devices))?
+    }
+
+    fn watch_with_rights(&mut self, devices: &[u32]) -> io::Result<()> {
         let known: Vec<u32> = self.groups.iter().flat_map(|g| g.0.clone()).collect();
         let is_more = known.iter().all(|d| devices.contains(d));
         if !is_more || self.groups.len() >= MAX_GROUPS {
@@ -280,7 +389,11 @@ pub(super) fn pid_namespace() -> String {
 }
 
 /// One server, until it hangs up.
-fn serve(socket: &OwnedFd, tracer: &mut Result<Tracer, String>) -> Result<(), HelperError> {
+fn serve(
+    socket: &Arc<OwnedFd>,
+    tracer: &mut Result<Tracer, String>,
+    askers: &Askers,
+) -> Result<(), HelperError> {
     let hello = Reply::Hello { trouble: tracer.as_ref().err().cloned(), pid_namespace: pid_namespace() };
     if !send(socket, &hello)? {
         return Ok(());
@@ -293,7 +406,7 @@ fn serve(socket: &OwnedFd, tracer: &mut Result<Tracer, String>) -> Result<(), He
         {
             return Ok(());
         }
-        if readable && !answer(socket, tracer)? || hung_up && !readable {
+        if readable && !answer(socket, tracer, askers)? || hung_up && !readable {
             return Ok(());
         }
     }
@@ -331,8 +444,12 @@ fn report(socket: &OwnedFd, t: &mut Tracer) -> Result<bool, HelperError> {
     Ok(true)
 }
 
-/// Answers one request. `false`: hung up.
-fn answer(socket: &OwnedFd, tracer: &mut Result<Tracer, String>) -> Result<bool, HelperError> {
+/// Answers one request, or passes it on. `false`: hung up.
+fn answer(
+    socket: &Arc<OwnedFd>,
+    tracer: &mut Result<Tracer, String>,
+    askers: &Askers,
+) -> Result<bool, HelperError> {
     let Some((request, fd)) = receive(socket)? else { return Ok(false) };
     let (id, result) = match request {
         Request::Watch { id, devices } => {
@@ -350,16 +467,12 @@ fn answer(socket: &OwnedFd, tracer: &mut Result<Tracer, String>) -> Result<bool,
             }
             (id, Ok(()))
         }
-        Request::Chunks { id } => match fd.map(|fd| sys::btrfs::chunks(fd.as_fd())) {
-            None => (id, Err("no descriptor came with the question".to_owned())),
-            Some(Err(e)) => (id, Err(format!("chunk tree: {e}"))),
-            Some(Ok(chunks)) => {
-                if !send_chunks(socket, id, chunks)? {
-                    return Ok(false);
-                }
-                (id, Ok(()))
+        Request::Chunks { id } | Request::Ask { id, .. } => {
+            match askers.pass(Asked { socket: Arc::clone(socket), request, fd }) {
+                Ok(()) => return Ok(true),
+                Err(why) => (id, Err(why.to_owned())),
             }
-        },
+        }
     };
     send(socket, &Reply::Done { id, trouble: result.err() })
 }

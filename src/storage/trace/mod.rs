@@ -1,16 +1,19 @@
 //! Block tracepoints: who submitted which request to which physical disk.
 //!
-//! `helper` is the privileged process, `ring` its perf buffers, `format` the tracepoints' fields,
-//! `protocol` what the two sides say to each other, `client` the server's side.
+//! `helper` is the privileged process, `rights` what it keeps, `ring` its perf buffers, `format` the
+//! tracepoints' fields, `facts` what else is asked of it, `protocol` what the two sides say to each other,
+//! `client` the server's side.
 //!
 //! The helper is the one process that this room starts (in `HelperMode::Auto`, from `client`): a trace needs
 //! two capabilities that the server should not keep, so they live in a process that parses nothing from
 //! outside. Everything else that is a process belongs to `transcode`.
 
 pub(crate) mod client;
+pub(crate) mod facts;
 mod format;
 pub(crate) mod helper;
 mod protocol;
+pub(crate) mod rights;
 mod ring;
 
 pub(crate) use client::Trace;

@@ -2,6 +2,7 @@
 //! Whatever cannot be understood is `None`; nothing is allocated from a number before it is checked
 //! against the length of the datagram.
 
+use super::facts::Question;
 use super::{Batch, BlockEvent, BlockOp};
 use crate::layout::chunks::{Chunk, Stripe};
 
@@ -20,6 +21,8 @@ pub(super) enum Request {
     Flush { id: u32 },
     /// The chunk tree of the btrfs that the attached descriptor is on.
     Chunks { id: u32 },
+    /// Anything else about a device, see [`Question`].
+    Ask { id: u32, question: Question },
 }
 
 /// From the helper.
@@ -40,6 +43,11 @@ pub(super) enum Reply {
     Chunks {
         id: u32,
         chunks: Vec<Chunk>,
+    },
+    /// Part of a [`super::facts::Fact`] as JSON; `Done` follows the last.
+    Part {
+        id: u32,
+        bytes: Vec<u8>,
     },
 }
 
@@ -116,6 +124,12 @@ impl Request {
             }
             Self::Flush { id } => out.u8(b'F').u32(*id).0,
             Self::Chunks { id } => out.u8(b'C').u32(*id).0,
+            Self::Ask { id, question } => {
+                let mut out = out.u8(b'Q').u32(*id).0;
+                // Numbers and a name: this cannot fail, and an empty question is not understood.
+                out.extend(serde_json::to_vec(question).unwrap_or_default());
+                out
+            }
         }
     }
 
@@ -129,6 +143,7 @@ impl Request {
             }
             b'F' => Some(Self::Flush { id }),
             b'C' => Some(Self::Chunks { id }),
+            b'Q' => Some(Self::Ask { id, question: serde_json::from_slice(i.0).ok()? }),
             _ => None,
         }
     }
@@ -157,6 +172,11 @@ impl Reply {
                 let out = out.u8(b'T').u32(*id).u32(u32::try_from(chunks.len()).unwrap_or(0));
                 chunks.iter().fold(out, put_chunk).0
             }
+            Self::Part { id, bytes } => {
+                let mut out = out.u8(b'P').u32(*id).0;
+                out.extend(bytes);
+                out
+            }
         }
     }
 
@@ -182,6 +202,7 @@ impl Reply {
                 let n = i.count(36)?;
                 Some(Self::Chunks { id, chunks: (0..n).map(|_| get_chunk(&mut i)).collect::<Option<_>>()? })
             }
+            b'P' => Some(Self::Part { id: i.u32()?, bytes: i.0.to_vec() }),
             _ => None,
         }
     }
@@ -272,10 +293,15 @@ mod tests {
         for r in replies() {
             assert_eq!(Reply::decode(&r.encode()), Some(r));
         }
+        let part = Reply::Part { id: 1, bytes: b"{}".to_vec() };
+        assert_eq!(Reply::decode(&part.encode()), Some(part));
         for r in [
             Request::Watch { id: 1, devices: vec![7, 8] },
             Request::Flush { id: 2 },
             Request::Chunks { id: 3 },
+            Request::Ask { id: 4, question: Question::Power { device: (8, 0) } },
+            Request::Ask { id: 5, question: Question::Dm { device: (254, 1) } },
+            Request::Ask { id: 6, question: Question::Zdb { dataset: "tank/a b".into(), inode: 7 } },
         ] {
             assert_eq!(Request::decode(&r.encode()), Some(r));
         }

@@ -1,0 +1,93 @@
+//! What the helper may do, kept as small as each request needs: nothing is in force but while it is used.
+
+use std::io;
+
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+use crate::sys;
+
+/// User and group without rights of their own on every distribution.
+const NOBODY: u32 = 65534;
+
+/// What the helper is asked to keep rights for, besides the trace and the maps of volumes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HelperRights {
+    /// Power state, temperature and health of disks: CAP_SYS_RAWIO for the commands, CAP_DAC_READ_SEARCH to open
+    /// the devices, CAP_SYS_ADMIN for NVMe.
+    pub disks: bool,
+    /// Where ZFS puts files: `zdb` is run with CAP_DAC_READ_SEARCH, because it reads the disks itself.
+    pub zfs: bool,
+}
+
+impl HelperRights {
+    /// For perf events of disks that are named later.
+    pub(super) const TRACE: CapabilitySet = CapabilitySet::PERFMON;
+    /// For chunk trees and device-mapper tables; the control device is opened before rights are dropped.
+    pub(super) const MAPS: CapabilitySet = CapabilitySet::SYS_ADMIN;
+
+    /// For questions to a disk itself.
+    pub(super) fn of_disks(self) -> CapabilitySet {
+        let mut set = CapabilitySet::empty();
+        if self.disks {
+            set |= CapabilitySet::SYS_RAWIO | CapabilitySet::SYS_ADMIN | CapabilitySet::DAC_READ_SEARCH;
+        }
+        if self.zfs {
+            set |= CapabilitySet::DAC_READ_SEARCH;
+        }
+        set
+    }
+}
+
+/// Becomes nobody, where this is root, and keeps of `keep` what is there; none of it in force. All threads that
+/// exist must be this one.
+pub(super) fn drop_all_but(keep: CapabilitySet) -> io::Result<()> {
+    let has = rustix::thread::capabilities(None)?;
+    let keep = has.permitted & keep;
+    if has.effective.contains(CapabilitySet::SETPCAP) {
+        for one in CapabilitySet::all().iter().filter(|c| !keep.contains(*c)) {
+            // A number that this kernel does not know yet is not there either.
+            let _ = rustix::thread::remove_capability_from_bounding_set(one);
+        }
+    }
+    if rustix::process::geteuid().is_root() {
+        rustix::thread::set_keep_capabilities(true)?;
+        sys::become_user(NOBODY, NOBODY)?;
+        rustix::thread::set_keep_capabilities(false)?;
+    }
+    set(CapabilitySet::empty(), keep, CapabilitySet::empty())?;
+    Ok(rustix::thread::set_no_new_privs(true)?)
+}
+
+/// Gives up everything but `keep` in this thread.
+pub(super) fn narrow(keep: CapabilitySet) -> io::Result<()> {
+    let has = rustix::thread::capabilities(None)?;
+    set(CapabilitySet::empty(), has.permitted & keep, CapabilitySet::empty())
+}
+
+fn set(effective: CapabilitySet, permitted: CapabilitySet, inheritable: CapabilitySet) -> io::Result<()> {
+    Ok(rustix::thread::set_capabilities(None, CapabilitySets { effective, permitted, inheritable })?)
+}
+
+/// Does `work` with `rights` in force, as far as they are there, and puts them away again.
+pub(super) fn with<T>(rights: CapabilitySet, work: impl FnOnce() -> T) -> io::Result<T> {
+    let permitted = rustix::thread::capabilities(None)?.permitted;
+    set(permitted & rights, permitted, CapabilitySet::empty())?;
+    let out = work();
+    set(CapabilitySet::empty(), permitted, CapabilitySet::empty())?;
+    Ok(out)
+}
+
+/// As [`with`], for a program that is started meanwhile: it has them, too.
+pub(super) fn lending<T>(rights: CapabilitySet, work: impl FnOnce() -> T) -> io::Result<T> {
+    use rustix::thread::{clear_ambient_capability_set, configure_capability_in_ambient_set};
+    let permitted = rustix::thread::capabilities(None)?.permitted;
+    let lent = permitted & rights;
+    set(lent, permitted, lent)?;
+    for one in lent.iter() {
+        configure_capability_in_ambient_set(one, true)?;
+    }
+    let out = work();
+    clear_ambient_capability_set()?;
+    set(CapabilitySet::empty(), permitted, CapabilitySet::empty())?;
+    Ok(out)
+}
