@@ -82,8 +82,10 @@ pub enum Event {
 pub struct IoRates {
     /// By session id.
     pub sessions: HashMap<String, SessionRates>,
-    /// Of each disk, by whomever.
+    /// Bytes a second read from each disk, by whomever.
     pub disks: HashMap<String, f64>,
+    /// The same with writes, requests and busy share.
+    pub rates: Vec<spindle_storage::DiskRate>,
 }
 
 /// Rates of one session.
@@ -461,8 +463,8 @@ impl Sessions {
             }
         }
         if self.0.events.receiver_count() > 0 {
-            let disks = self.0.parts.storage.disk_rates().into_iter();
-            rates.disks = disks.map(|d| (d.disk, d.read_bytes_per_s)).collect();
+            rates.rates = self.0.parts.storage.disk_rates();
+            rates.disks = rates.rates.iter().map(|d| (d.disk.clone(), d.read_bytes_per_s)).collect();
             drop(self.0.events.send(Event::Io(rates)));
         }
     }

@@ -21,9 +21,9 @@ const browser = await chromium.launch({
 const results = { passed: 0, failed: 0 };
 const only = process.argv[2];
 
-async function test(name, { size = { width: 1440, height: 900 }, account = true, signIn = true } = {}, body) {
+async function test(name, { size = { width: 1440, height: 900 }, account = true, signIn = true, storage, file } = {}, body) {
   if (only && !name.includes(only)) return;
-  const mock = await startMock({ account });
+  const mock = await startMock({ account, storage, file });
   const context = await browser.newContext({ viewport: size, baseURL: mock.url });
   const page = await context.newPage();
   page.setDefaultTimeout(15_000);
@@ -378,12 +378,81 @@ await test("now playing shows a stream of another window with its disks", {}, as
   await t.accessible();
 });
 
-await test("storage shows the volume down to its disks with their rates", {}, async (t) => {
+await test("storage shows the pool down to its disks, with rates that move", {}, async (t) => {
   await t.go("/storage");
-  check((await t.id("topology-disk").first().getAttribute("data-disk")) === "sdb" || (await t.id("topology-disk").count()) === 4, "four disks");
-  await t.page.waitForTimeout(5000);
+  await t.id("topology-disk").first().waitFor();
+  check((await t.id("volume").count()) === 1, "two libraries on one pool are one pool");
+  check((await t.page.getByText("/srv/pool/shows").count()) === 1, "with both folders");
+  check((await t.id("topology-disk").count()) === 4, "four disks");
+  check((await t.id("reading").innerText()) === "A large read can use 2 of 4 disks at once; each byte has 2 copies.", "in words");
+  await t.page.waitForFunction(() => /[1-9].* read/.test(document.querySelector("[data-disk=sdb]")?.textContent ?? ""));
+  const asked = t.calls("GET /storage").length;
+  await t.page.waitForTimeout(4000);
+  check(t.calls("GET /storage").length === asked, "the tree is not asked for every second");
   await t.shot("storage");
   await t.accessible();
+  await t.id("topology-disk").first().getByRole("button").focus();
+  await t.page.keyboard.press("ArrowRight");
+  check((await t.page.evaluate(() => document.activeElement.closest("[data-disk]")?.dataset.disk)) === "sdc", "arrows walk from disk to disk");
+  await t.page.keyboard.press("Enter");
+  await t.page.locator("[data-disk=sdc]").getByText("Serial number").waitFor({ state: "visible" });
+});
+
+const POOLS = {
+  single: { disks: 1, says: "Everything lies on one disk" },
+  raid10: { disks: 4, says: "2 of 4 disks at once", bad: "1 member of 4 is gone (sdc)", work: "md0 is being rebuilt: 42 % done" },
+  shr: { disks: 4, says: "3 of 4 disks", work: "md3 is being checked", slices: 6 },
+  btrfs: { disks: 3, says: "one disk at a time, of 3", bad: "vault is degraded" },
+  zfs: { disks: 11, says: "6 of 8 disks at once" },
+  mergerfs: { disks: 5, says: "whole on one of 5 disks" },
+  bcache: { disks: 2, says: "Everything lies on one disk", warn: "dirty" },
+  nfs: { disks: 1, says: "The files are on nas.lan" },
+  unknown: { disks: 2, says: "is not known", warn: "era" },
+  wall: { disks: 24, says: "18 of 24 disks at once", bad: "md1 is degraded" },
+};
+for (const [pool, want] of Object.entries(POOLS)) {
+  await test(`storage shows ${pool} on every screen`, { storage: pool }, async (t) => {
+    await t.go("/storage");
+    await t.id("topology-disk").first().waitFor();
+    check((await t.id("topology-disk").count()) === want.disks, `${want.disks} disks, not ${await t.id("topology-disk").count()}`);
+    check((await t.id("reading").first().innerText()).includes(want.says), `it says ${await t.id("reading").first().innerText()}`);
+    for (const tone of ["bad", "work", "warn"]) {
+      const told = (await t.page.locator(`[data-testid=trouble][data-tone=${tone}]`).allInnerTexts()).join(" ");
+      check(want[tone] ? told.includes(want[tone]) : told === "", `${tone}: ${told}`);
+    }
+    check((await t.id("slice").count()) === (want.slices ?? 0), "slices of shared disks");
+    await t.page.waitForTimeout(2200);
+    await t.accessible();
+    for (const [width, height] of [[1440, 900], [390, 844], [3840, 2160]]) {
+      await t.page.setViewportSize({ width, height });
+      await t.page.waitForTimeout(400);
+      const over = await t.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      check(over <= 0, `at ${width} px it is ${over} px too wide`);
+      const cut = await t.page.evaluate(() => [...document.querySelectorAll("[data-testid=topology-disk]")].filter((e) => { const r = e.getBoundingClientRect(); const p = e.closest("[data-testid=volume]").getBoundingClientRect(); return r.right > p.right || r.bottom > p.bottom || r.width < 40; }).length);
+      check(cut === 0, `at ${width} px ${cut} disks leave their panel`);
+      await t.shot(`storage-${pool}-${width}`, width < 3000);
+    }
+    await t.page.setViewportSize({ width: 1440, height: 900 });
+    await t.page.emulateMedia({ colorScheme: "light" });
+    await t.page.waitForTimeout(400);
+    await t.shot(`storage-${pool}-light`, true);
+    await t.accessible();
+  });
+}
+
+await test("storage does not move while its figures do", { storage: "zfs" }, async (t) => {
+  await t.go("/storage");
+  await t.id("topology-disk").first().waitFor();
+  await t.page.waitForTimeout(2500);
+  const moved = await t.page.evaluate(
+    () =>
+      new Promise((resolve) => {
+        let sum = 0;
+        new PerformanceObserver((list) => list.getEntries().forEach((e) => (sum += e.value))).observe({ type: "layout-shift" });
+        setTimeout(() => resolve(sum), 5000);
+      }),
+  );
+  check(moved < 0.01, `the layout shifted by ${moved}`);
 });
 
 const phone = { width: 390, height: 844 };

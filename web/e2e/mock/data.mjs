@@ -125,19 +125,49 @@ export function detail(it, items) {
   };
 }
 
-export const layout = {
-  file: "film.mkv",
-  size_bytes: 4_212_004_118,
-  exact: true,
-  extents: [],
-  per_disk: [
-    { disk: "sdb", bytes: 2_139_000_000, share: 0.254 },
-    { disk: "sdc", bytes: 2_139_100_000, share: 0.254 },
-    { disk: "sdd", bytes: 2_073_000_000, share: 0.246 },
-    { disk: "sde", bytes: 2_072_900_000, share: 0.246 },
-  ],
-  fragments: 34,
-  evenness: 0.984,
+/** A file's map made from a rule: `place(i, offset)` gives the pieces of each copy of run `i`. */
+function layoutOf(runs, all, place, more = {}) {
+  const bytes = Object.fromEntries(all.map((d) => [d, 0]));
+  let offset = 0;
+  const extents = runs.map((length_bytes, i) => {
+    const copies = place(i, offset, length_bytes);
+    for (const copy of copies) for (const piece of copy) bytes[piece.disk] += piece.length_bytes;
+    offset += length_bytes;
+    return { offset: offset - length_bytes, length_bytes, copies };
+  });
+  const total = Object.values(bytes).reduce((a, b) => a + b, 0);
+  const most = Math.max(...Object.values(bytes));
+  return {
+    file: "film.mkv",
+    size_bytes: offset,
+    exact: true,
+    extents,
+    per_disk: all.map((disk) => ({ disk, bytes: bytes[disk], share: bytes[disk] / total })),
+    fragments: runs.length,
+    evenness: total / (most * all.length),
+    ...more,
+  };
+}
+
+/** Stripes of `chunk` bytes over `disks`, beginning with disk `first`. */
+function striped(disks, chunk, offset, length, first) {
+  const out = [];
+  for (let at = 0, k = first; at < length; at += chunk, k += 1) {
+    out.push({ disk: disks[k % disks.length], disk_offset: 9e10 + Math.floor((offset + at) / disks.length), length_bytes: Math.min(chunk, length - at) });
+  }
+  return out;
+}
+
+const MB = 1 << 20;
+export const layouts = {
+  /** Two copies, each striped over two disks by 16 MiB, in 34 runs. */
+  raid10: () => layoutOf(Array.from({ length: 34 }, (_, i) => (i === 33 ? 84 : 120) * MB), ["sdb", "sdc", "sdd", "sde"], (i, at, len) => [striped(["sdb", "sdc"], 16 * MB, at, len, i), striped(["sdd", "sde"], 16 * MB, at, len, i)]),
+  /** One disk after the other, about a gigabyte each, unevenly. */
+  single: () => layoutOf([1024, 1024, 700, 1024, 300].map((n) => n * MB), ["sdb", "sdc", "sdd"], (i, at, len) => [[{ disk: ["sdb", "sdc", "sdb", "sdd", "sdb"][i], disk_offset: 5e11 + at, length_bytes: len }]]),
+  /** Written while the disk was nearly full: 50,000 pieces. */
+  shattered: () => layoutOf(Array.from({ length: 50_000 }, (_, i) => 4096 * (60 + ((i * 7919) % 480))), ["sdb", "sdc", "sdd", "sde"], (i, at, len) => [[{ disk: ["sdb", "sdc", "sdd", "sde"][Math.floor(((i * 31) % 997) / 250) % 4], disk_offset: ((i * 104_729) % 7_000_000) * 1e6, length_bytes: len }]]),
+  /** The disks are told, the places are not. */
+  inexact: () => ({ ...layouts.raid10(), exact: false, why_inexact: "the btrfs chunk tree is not readable without CAP_SYS_ADMIN: the disks are known, the places on them are not", extents: [] }),
 };
 
 const disk = (name, model) => ({ kind: "disk", name, size_bytes: 8_001_563_222_016, rotational: true, model, asleep: false, children: [] });

@@ -4,18 +4,25 @@ import { createReadStream, existsSync, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:http";
 import { dirname, extname, join, normalize } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { detail, ioRecord, layout, libraries, makeItems, ratesNow, topology, unreadable } from "./data.mjs";
+import { detail, ioRecord, layouts, libraries, makeItems, ratesNow, topology, unreadable } from "./data.mjs";
 import { samples } from "./media.mjs";
+import { pools, readable } from "./volumes.mjs";
 
-const dist = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "dist");
+const dist = process.env.WEB_DIST ?? join(dirname(fileURLToPath(import.meta.url)), "..", "..", "dist");
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".mp4": "video/mp4", ".m4s": "video/iso.segment", ".m3u8": "application/vnd.apple.mpegurl", ".vtt": "text/vtt" };
 const CSP =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self' blob:; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 const VTT = "WEBVTT\n\n00:00.500 --> 00:08.000\nThe coast was here <i>yesterday</i>.\n\n00:08.500 --> 00:39.000\nIt is a patient kind of theft.\n";
 
-/** Starts on `port` (0: any). `account: false` begins before the first account is made. */
-export async function startMock({ port = 0, account = true } = {}) {
+/**
+ * Starts on `port` (0: any). `account: false` begins before the first account is made; `storage` names one of the
+ * pools of `volumes.mjs`, with made-up streams that read from its disks; `file` one of the layouts of `data.mjs`.
+ */
+export async function startMock({ port = 0, account = true, storage, file: layoutName } = {}) {
   const media = samples();
+  const volumes = storage ? storage.split(",").flatMap((name) => pools[name]()) : null;
+  const serving = volumes ? readable(volumes) : [];
+  const phantoms = volumes ? ["The Long Orbit", "Glass Meridian", "Winter Signal"].slice(0, Math.min(3, serving.length)) : [];
   const items = makeItems();
   const libs = libraries();
   const calls = [];
@@ -44,8 +51,23 @@ export async function startMock({ port = 0, account = true } = {}) {
     history.unshift({ session: s.id, user: "u1", user_name: "ada", item: s.item.id, title: s.item.title, method: s.method, client: "browser", started: r.started, ended: r.ended, summary: { attribution: r.attribution, served_bytes: r.served_bytes, read_bytes: r.read_bytes, cached_bytes: r.cached_bytes, disks: r.disks.map(({ disk, read_bytes, share }) => ({ disk, read_bytes, share })), verdict: r.striping.verdict } });
   };
   const live = () => [...sessions.values()].filter((s) => !s.endedAt);
+  /** Bytes a second of a made-up stream on each of its disks: bursts, as players ask. */
+  const phantom = (i, t) => {
+    const disks = serving.filter((_, d) => serving.length < 3 || d % phantoms.length === i || serving.length > 8);
+    return Object.fromEntries(disks.slice(0, 8).map((d, k) => [d, Math.max(0, Math.round((1.1 + Math.sin(t / 3 + i * 2 + k / 2)) * (5e6 / (i + 1))))]));
+  };
+  const streamsAt = (t) => Object.fromEntries([...live().map((s) => [s.id, { disks: ratesNow(seconds(s)) }]), ...phantoms.map((_, i) => [`p${i}`, { disks: phantom(i, t) }])]);
+  const ratesAt = (t) => {
+    if (!volumes) return Object.entries(ratesNow(Math.floor(t) % 40)).map(([disk, r]) => rateRow(disk, r, 0));
+    const sums = {};
+    for (const row of Object.values(streamsAt(t))) for (const [d, r] of Object.entries(row.disks)) sums[d] = (sums[d] ?? 0) + r;
+    const all = new Set(volumes.flatMap((v) => v.disks ?? []));
+    return [...all].map((d, i) => rateRow(d, sums[d] ?? 0, storage.includes("raid10") && d === "sde" ? 118e6 : i === 0 ? 2e5 * (1 + Math.sin(t)) : 0));
+  };
+  const rateRow = (disk, r, w) => ({ disk, reads_per_s: r / 524_288, read_bytes_per_s: r, write_bytes_per_s: Math.round(w), busy_share: Math.min(1, (r + w) / 1.6e8) });
   const tick = setInterval(() => {
-    send("io", { sessions: Object.fromEntries(live().map((s) => [s.id, { disks: ratesNow(seconds(s)) }])), disks: {} });
+    const t = Date.now() / 1000;
+    send("io", { sessions: streamsAt(t), disks: {}, rates: ratesAt(t) });
   }, 1000);
 
   function scan(lib) {
@@ -193,7 +215,7 @@ export async function startMock({ port = 0, account = true } = {}) {
     if (route === "GET /items") return json(res, 200, list(url));
     if (a === "items" && c === undefined) return items.has(b) ? json(res, 200, detail(items.get(b), items)) : problem(res, 404, "there is no such item");
     if (a === "items" && c === "images") return problem(res, 404, "there is no such picture");
-    if (a === "items" && c === "layout") return json(res, 200, layout);
+    if (a === "items" && c === "layout") return json(res, 200, layouts[layoutName ?? "raid10"]());
     if (a === "items" && c === "state") {
       Object.assign(items.get(b).state, body);
       return json(res, 200, items.get(b).state);
@@ -202,7 +224,7 @@ export async function startMock({ port = 0, account = true } = {}) {
       if (b === "gone") return problem(res, 503, "the folder of this title cannot be reached");
       return json(res, 200, play(items.get(b), body));
     }
-    if (route === "GET /sessions") return json(res, 200, { items: live().map(view), total: live().length });
+    if (route === "GET /sessions") return json(res, 200, { items: [...live().map(view), ...phantoms.map((title, i) => ({ session: `p${i}`, user: "ada", client: "browser", item: `film-${i}`, title, method: "direct_play", bitrate: 8e6, position_s: 700, duration_s: 5400, paused: false, disks: phantom(i, Date.now() / 1000) }))], total: live().length + phantoms.length });
     const s = a === "sessions" ? sessions.get(b) : undefined;
     if (a === "sessions" && !s) return problem(res, 404, "there is no such session");
     if (s && c === "progress") {
@@ -223,8 +245,9 @@ export async function startMock({ port = 0, account = true } = {}) {
     }
     if (route === "GET /history") return json(res, 200, { items: history, total: history.length });
     if (route === "GET /storage") {
-      const rates = ratesNow(Math.floor(Date.now() / 1000) % 40);
-      return json(res, 200, { items: [{ library: "lib-films", name: "Films", ...topology }], total: 1, attribution: { mode: "block_trace" }, disks: Object.entries(rates).map(([d, r]) => ({ disk: d, reads_per_s: r / 524_288, read_bytes_per_s: r, write_bytes_per_s: 0, busy_share: Math.min(1, r / 1.6e8) })) });
+      const named = (v, i) => ({ library: i % 2 === 0 ? "lib-films" : "lib-shows", name: i % 2 === 0 ? "Films" : "Shows", ...v });
+      const rows = volumes ? volumes.map(named) : [named(topology, 0), named({ ...topology, path: "/srv/pool/shows" }, 1)];
+      return json(res, 200, { items: rows, total: rows.length, attribution: { mode: "block_trace" }, disks: ratesAt(Date.now() / 1000) });
     }
     return problem(res, 404, `no route ${route}`);
   }
@@ -270,6 +293,6 @@ export async function startMock({ port = 0, account = true } = {}) {
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
-  const mock = await startMock({ port: Number(process.env.PORT ?? 8097) });
+  const mock = await startMock({ port: Number(process.env.PORT ?? 8097), storage: process.env.POOL, file: process.env.LAYOUT });
   process.stdout.write(`${mock.url} (name: ada, password: correct horse)\n`);
 }

@@ -1,7 +1,7 @@
 /** The server's event stream, typed and reconnecting. */
 
 import { apiUrl } from "./client";
-import { ratesOf } from "./shapes";
+import { diskRatesOf, ratesOf } from "./shapes";
 import type { IoEvent, ScanEvent } from "./types";
 
 export interface EventMap {
@@ -72,9 +72,13 @@ export class Events {
     if (typeof value !== "object" || value === null) return;
     if (name === "io") {
       const sessions: IoEvent["sessions"] = {};
-      const rows = (value as { sessions?: Record<string, { disks?: unknown }> }).sessions ?? {};
+      const told = value as { sessions?: Record<string, { disks?: unknown }>; rates?: unknown; disks?: unknown };
+      const rows = told.sessions ?? {};
       for (const [session, row] of Object.entries(rows)) sessions[session] = { disks: ratesOf(row.disks) };
-      this.#emit("io", { sessions });
+      const disks = Array.isArray(told.rates)
+        ? diskRatesOf(told.rates)
+        : Object.entries(ratesOf(told.disks)).map(([disk, read_bytes_per_s]) => ({ disk, read_bytes_per_s }));
+      this.#emit("io", { sessions, disks });
       return;
     }
     this.#emit(name, value as never);

@@ -1,14 +1,12 @@
 /** The server's routes, one function each. */
 
 import { apiUrl, call, type CallOptions, type Result } from "./client";
-import { historyOf, homeOf, listOf, sessionsOf, storageOf, unreadableOf, userOf } from "./shapes";
+import { historyOf, homeOf, layoutOf, listOf, recordOf, sessionsOf, storageOf, unreadableOf, userOf } from "./shapes";
 import type {
   HistoryEntry,
   Home,
-  IoRecord,
   Item,
   ItemDetail,
-  Layout,
   Library,
   List,
   PlayRequest,
@@ -76,7 +74,7 @@ export const items = (query: ItemQuery, signal?: Signal): Promise<Result<List<It
 export const item = (itemId: string, signal?: Signal) =>
   call<ItemDetail>(`/items/${id(itemId)}`, { signal });
 export const layout = (itemId: string, version?: string, signal?: Signal) =>
-  call<Layout>(`/items/${id(itemId)}/layout`, { query: { version }, signal });
+  shaped(`/items/${id(itemId)}/layout`, layoutOf, { query: { version }, signal });
 export const setState = (itemId: string, body: Partial<WatchState>) =>
   call<void>(`/items/${id(itemId)}/state`, { method: "PUT", body });
 export const home = (signal?: Signal): Promise<Result<Home>> => shaped("/home", homeOf, { signal });
@@ -94,7 +92,7 @@ export const endSession = (session: string, keepalive = false) =>
 export const sessions = (signal?: Signal): Promise<Result<Session[]>> =>
   shaped("/sessions", sessionsOf, { signal });
 export const io = (session: string, signal?: Signal) =>
-  call<IoRecord>(`/sessions/${id(session)}/io`, { signal });
+  shaped(`/sessions/${id(session)}/io`, recordOf, { signal });
 export const history = (
   query: { limit?: number; offset?: number },
   signal?: Signal,
@@ -102,9 +100,9 @@ export const history = (
 export const storage = (signal?: Signal): Promise<Result<StorageReport>> =>
   shaped("/storage", storageOf, { signal });
 
-/** Address of the CSV form of a session's I/O record. */
-export const ioCsvUrl = (session: string) =>
-  apiUrl(`/sessions/${id(session)}/io`, { format: "csv" });
+/** Address of a session's I/O record to save: a table, or all of it. */
+export const ioUrl = (session: string, format: "csv" | "json") =>
+  apiUrl(`/sessions/${id(session)}/io`, { format: format === "csv" ? "csv" : undefined });
 /** Address of an item's picture, resized by the server. */
 export const imageUrl = (itemId: string, kind: string, width: number, tag?: string) =>
   apiUrl(`/items/${id(itemId)}/images/${kind}`, { width, tag });

@@ -40,8 +40,8 @@ describe("shapes", () => {
       items: [{ library: "1", name: "Films", path: "/a", node: { kind: "disk" }, disks: ["sda"] }, { name: "Far", why: "not mounted" }],
       disks: [{ disk: "sda", read_bytes_per_s: 1 }],
     });
-    expect(report.volumes[0]).toMatchObject({ libraries: ["Films"], topology: { path: "/a" } });
-    expect(report.volumes[1]).toMatchObject({ libraries: ["Far"], topology: null, error: "not mounted" });
+    expect(report.volumes[0]).toMatchObject({ library: "1", name: "Films", topology: { path: "/a", disks: ["sda"], advice: [] } });
+    expect(report.volumes[1]).toMatchObject({ name: "Far", topology: null, error: "not mounted" });
     expect(report.disks).toHaveLength(1);
   });
 

@@ -5,18 +5,21 @@
  */
 
 import type {
+  Attribution,
   DiskRate,
   HistoryEntry,
   Home,
+  IoRecord,
   Item,
+  Layout,
   List,
   Method,
   Session,
   StorageReport,
   Topology,
+  TopologyNode,
   Unreadable,
   User,
-  Volume,
 } from "./types";
 
 type Loose = Record<string, unknown>;
@@ -145,18 +148,135 @@ export function unreadableOf(value: unknown): List<Unreadable> {
   };
 }
 
+/** Deeper than any stack that can be built; a cycle in an answer must not hang the page. */
+const DEEPEST = 64;
+
+function nodeOf(value: unknown, depth = 0): TopologyNode {
+  const node = object(value);
+  const children = Array.isArray(node.children) && depth < DEEPEST ? node.children : [];
+  const sync = object(node.sync);
+  const action = text(sync.action);
+  return {
+    ...(node as unknown as TopologyNode),
+    kind: text(node.kind) ?? "unknown",
+    name: text(node.name) ?? "",
+    sync: action
+      ? { action, done: number(sync.done) ?? 0, speed_bytes_s: number(sync.speed_bytes_s), remaining_s: number(sync.remaining_s) }
+      : null,
+    children: children.map((child) => nodeOf(child, depth + 1)),
+  };
+}
+
+function topologyOf(value: Loose): Topology | null {
+  if (value.node === undefined || value.node === null) return null;
+  const filesystem = object(value.filesystem);
+  return {
+    path: text(value.path) ?? "",
+    filesystem: {
+      kind: text(filesystem.kind) ?? "unknown",
+      uuid: text(filesystem.uuid),
+      mount: text(filesystem.mount) ?? "",
+    },
+    node: nodeOf(value.node),
+    columns: number(value.columns) ?? 0,
+    copies: number(value.copies) ?? 0,
+    disks: Array.isArray(value.disks) ? value.disks.filter((d): d is string => typeof d === "string") : [],
+    layout: text(value.layout) ?? "unknown",
+    advice: Array.isArray(value.advice) ? (value.advice as Topology["advice"]) : [],
+  };
+}
+
+/** What each disk does: rows of the storage answer, or of the `io` event. */
+export function diskRatesOf(value: unknown): DiskRate[] {
+  return listOf<Loose>(value).items.flatMap((row) => {
+    const disk = text(row.disk);
+    if (!disk) return [];
+    return [
+      {
+        disk,
+        read_bytes_per_s: number(row.read_bytes_per_s) ?? 0,
+        write_bytes_per_s: number(row.write_bytes_per_s),
+        reads_per_s: number(row.reads_per_s),
+        busy_share: number(row.busy_share),
+      },
+    ];
+  });
+}
+
 export function storageOf(value: unknown): StorageReport {
   const report = object(value);
   const rows = listOf<Loose>(report.volumes ?? value).items;
-  const volumes: Volume[] = rows.map((row) => {
-    const inner = row.topology === undefined ? row : object(row.topology);
-    const libraries = Array.isArray(row.libraries) ? row.libraries : [row.name ?? row.library];
-    return {
-      libraries: libraries.map(nameOf).filter((name) => name !== ""),
-      topology: inner.node === undefined ? null : (inner as unknown as Topology),
-      error: text(row.why) ?? text(row.error),
-    };
-  });
-  const disks = listOf<DiskRate>(report.disks).items;
-  return { volumes, disks };
+  const attribution = object(report.attribution);
+  const mode = text(attribution.mode);
+  return {
+    volumes: rows.flatMap((row) => {
+      const inner = row.topology === undefined ? row : object(row.topology);
+      const topology = topologyOf(inner);
+      const error = text(row.why) ?? text(row.error);
+      const libraries = Array.isArray(row.libraries) ? row.libraries : [row.name ?? row.library];
+      return libraries.map((library) => ({
+        library: text(object(library).id) ?? text(row.library) ?? nameOf(library),
+        name: nameOf(library),
+        topology,
+        error,
+      }));
+    }),
+    disks: diskRatesOf(report.disks),
+    attribution: mode ? { mode: mode as Attribution, why: text(attribution.why) } : undefined,
+  };
+}
+
+const rowsOf = (value: unknown): Loose[] => (Array.isArray(value) ? value.map(object) : []);
+
+/** A file's map; one without its runs still has its sums. */
+export function layoutOf(value: unknown): Layout {
+  const layout = object(value);
+  return {
+    file: text(layout.file) ?? "",
+    size_bytes: number(layout.size_bytes) ?? 0,
+    exact: layout.exact === true,
+    why_inexact: text(layout.why_inexact),
+    extents: Array.isArray(layout.extents) ? (layout.extents as Layout["extents"]) : [],
+    per_disk: Array.isArray(layout.per_disk) ? (layout.per_disk as Layout["per_disk"]) : [],
+    fragments: number(layout.fragments) ?? 0,
+    evenness: number(layout.evenness) ?? 0,
+  };
+}
+
+/** An I/O record; parts that a server of another age does not send are empty. */
+export function recordOf(value: unknown): IoRecord {
+  const record = object(value);
+  const series = object(record.series);
+  return {
+    ...(record as unknown as IoRecord),
+    session: text(record.session) ?? "",
+    attribution: (text(record.attribution) ?? "none") as Attribution,
+    served_bytes: number(record.served_bytes) ?? 0,
+    read_bytes: number(record.read_bytes) ?? 0,
+    cached_bytes: number(record.cached_bytes) ?? 0,
+    unattributed_bytes: number(record.unattributed_bytes) ?? 0,
+    disks: Array.isArray(record.disks) ? (record.disks as IoRecord["disks"]) : [],
+    seeks: Array.isArray(record.seeks) ? (record.seeks as IoRecord["seeks"]) : [],
+    stalls: Array.isArray(record.stalls) ? (record.stalls as IoRecord["stalls"]) : [],
+    faults: rowsOf(record.faults).map((row) => ({
+      at_s: number(row.at_s) ?? 0,
+      disk: text(row.disk),
+      text: text(row.text) ?? text(row.what) ?? "a disk failed",
+      recovered: typeof row.recovered === "boolean" ? row.recovered : undefined,
+    })),
+    spans: rowsOf(record.spans).flatMap((row) => {
+      const mode = text(row.mode) ?? text(row.attribution);
+      const from = number(row.from_s);
+      return mode && from !== undefined
+        ? [{ from_s: from, to_s: number(row.to_s) ?? from, mode: mode as Attribution, why: text(row.why) }]
+        : [];
+    }),
+    series: {
+      interval_ms: number(series.interval_ms) ?? 1000,
+      t_s: Array.isArray(series.t_s) ? (series.t_s as number[]) : [],
+      disks: object(series.disks) as IoRecord["series"]["disks"],
+      cpu_share: Array.isArray(series.cpu_share) ? (series.cpu_share as number[]) : undefined,
+      system_disk: series.system_disk ? (series.system_disk as IoRecord["series"]["system_disk"]) : undefined,
+    },
+  };
 }

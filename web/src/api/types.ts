@@ -281,7 +281,11 @@ export interface IoDisk {
   disk: string;
   reads: number;
   read_bytes: number;
+  /** Of `read_bytes`: what the filesystem read for itself. */
   metadata_bytes?: number;
+  /** Parity that was read, and bytes that were made from it because a disk is gone. */
+  parity_bytes?: number;
+  reconstructed_bytes?: number;
   sequential_share?: number | null;
   mean_request_bytes?: number | null;
   latency_us?: { p50: number; p95: number; p99: number } | null;
@@ -311,6 +315,23 @@ export interface IoSeries {
   system_disk?: { read_bytes: number[]; write_bytes: number[] };
 }
 
+/** Something that went wrong with a disk while it was read. */
+export interface IoFault {
+  at_s: number;
+  disk?: string;
+  text: string;
+  /** Whether playback went on. */
+  recovered?: boolean;
+}
+
+/** A stretch of time that was attributed in another way than the rest. */
+export interface IoSpan {
+  from_s: number;
+  to_s: number;
+  mode: Attribution;
+  why?: string | null;
+}
+
 /** Which disks served a stream, and when. */
 export interface IoRecord {
   session: string;
@@ -322,14 +343,25 @@ export interface IoRecord {
   ended?: string | null;
   attribution: Attribution;
   why?: string | null;
+  /** How far the figures may be off, as a share; 0 is exact. */
+  error_share?: number;
   served_bytes: number;
   read_bytes: number;
   cached_bytes: number;
   unattributed_bytes: number;
   disks: IoDisk[];
-  striping?: { columns: number; columns_used: number; evenness: number; verdict: string } | null;
+  striping?: {
+    columns: number;
+    columns_used: number;
+    evenness: number;
+    verdict: string;
+    chunk_bytes?: number;
+    level?: string;
+  } | null;
   seeks: IoSeek[];
   stalls: IoStall[];
+  faults: IoFault[];
+  spans: IoSpan[];
   series: IoSeries;
 }
 
@@ -355,7 +387,11 @@ export interface HistoryEntry {
   } | null;
 }
 
+export type MemberState = "in_sync" | "spare" | "faulty" | "rebuilding" | "missing" | "write_mostly";
+
+/** One storey of a volume. Absent facts are unknown, which is not the same as "no". */
 export interface TopologyNode {
+  /** `btrfs`, `md`, `lvm`, `crypt`, `partition`, `disk`, …; anything else is shown by its name. */
   kind: string;
   name: string;
   level?: string | null;
@@ -363,12 +399,43 @@ export interface TopologyNode {
   copies?: number | null;
   chunk_bytes?: number | null;
   state?: string | null;
-  sync?: { action: string; done: number } | null;
+  sync?: SyncState | null;
   size_bytes?: number | null;
+  /** First byte on the whole disk, of a partition. */
+  start_bytes?: number | null;
   rotational?: boolean | null;
   model?: string | null;
+  serial?: string | null;
+  /** `nvme`, `sata`, `usb`, `virtio`, `scsi`, `mmc`, `loop`, … */
+  transport?: string | null;
+  queue_depth?: number | null;
   asleep?: boolean | null;
+  /** How it is known whether it sleeps, without waking it. */
+  asleep_source?: string | null;
+  temperature_c?: number | null;
+  health?: "ok" | "failing" | "unknown" | null;
+  health_why?: string | null;
+  /** `data`, `parity`, `mirror`, `cache`, `log`, `special`, `spare`, `origin`, `metadata`. */
+  role?: string | null;
+  member_state?: MemberState | null;
+  degraded?: boolean | null;
+  /** Where it is mounted, or the device file. */
+  path?: string | null;
+  backing_file?: string | null;
+  server?: string | null;
+  export?: string | null;
+  /** Why it is not known further. */
+  why?: string | null;
   children: TopologyNode[];
+}
+
+/** A rebuild, check or reshape under way. */
+export interface SyncState {
+  action: string;
+  /** 0 to 1. */
+  done: number;
+  speed_bytes_s?: number | null;
+  remaining_s?: number | null;
 }
 
 export interface Topology {
@@ -391,9 +458,11 @@ export interface DiskRate {
   busy_share?: number | null;
 }
 
-/** A volume under one or more libraries. */
+/** A folder of a library on its volume. */
 export interface Volume {
-  libraries: string[];
+  /** Id and name of the library. */
+  library: string;
+  name: string;
   topology: Topology | null;
   error?: string;
 }
@@ -401,6 +470,21 @@ export interface Volume {
 export interface StorageReport {
   volumes: Volume[];
   disks: DiskRate[];
+  attribution?: { mode: Attribution; why?: string | null };
+}
+
+/** Bytes in one piece on a disk. */
+export interface DiskPiece {
+  disk: string;
+  disk_offset: number;
+  length_bytes: number;
+}
+
+/** A run of a file, with the pieces of each of its copies. */
+export interface LayoutExtent {
+  offset: number;
+  length_bytes: number;
+  copies: DiskPiece[][];
 }
 
 export interface Layout {
@@ -408,6 +492,7 @@ export interface Layout {
   size_bytes: number;
   exact: boolean;
   why_inexact?: string | null;
+  extents: LayoutExtent[];
   per_disk: { disk: string; bytes: number; share: number }[];
   fragments: number;
   evenness: number;
@@ -437,4 +522,6 @@ export interface ScanEvent {
 /** The `io` event: rates of every stream that plays. */
 export interface IoEvent {
   sessions: Record<string, { disks: Record<string, number> }>;
+  /** Every disk of the machine, by whomever it is used. */
+  disks: DiskRate[];
 }

@@ -16,38 +16,23 @@ export function hash(text: string): number {
 /** A hue in degrees. */
 export const hue = (id: string): number => hash(id) % 360;
 
-/**
- * Line colours on the dark ground: at least 5:1 against it, neighbours told apart also with the
- * common colour blindnesses (light and dark, warm and cold alternate).
- */
-const DISK_COLOURS = [
-  "#5cc8ff",
-  "#ffb454",
-  "#7ee2a8",
-  "#c59bff",
-  "#ff8a80",
-  "#f2e368",
-  "#4fd8d2",
-  "#ff9ecb",
-  "#a3b8ff",
-  "#c7e08b",
-  "#e0b69a",
-  "#9fd0e6",
-];
+/** How many disk colours there are: the tokens `--disk-0`, `--disk-1`, … of `app.css`. */
+export const DISK_COLOURS = 12;
 
 /**
  * One colour a disk. It follows from the name (`sdb` is the second, `nvme3n1` the fourth), so that a
  * disk looks the same in every view; only disks that would share a colour move on to the next free.
+ * The colour is a token, so that it follows the theme; a canvas resolves it by `resolveColour`.
  */
 export function diskColours(disks: Iterable<string>): Map<string, string> {
   const names = [...new Set(disks)].sort(byDisk);
   const colours = new Map<string, string>();
   const taken = new Set<number>();
   for (const name of names) {
-    let slot = slotOf(name) % DISK_COLOURS.length;
-    while (taken.has(slot) && taken.size < DISK_COLOURS.length) slot = (slot + 1) % DISK_COLOURS.length;
+    let slot = slotOf(name) % DISK_COLOURS;
+    while (taken.has(slot) && taken.size < DISK_COLOURS) slot = (slot + 1) % DISK_COLOURS;
     taken.add(slot);
-    colours.set(name, DISK_COLOURS[slot] as string);
+    colours.set(name, `var(--disk-${slot})`);
   }
   return colours;
 }

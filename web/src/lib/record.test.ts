@@ -16,6 +16,8 @@ const record: IoRecord = {
   ],
   seeks: [{ at_s: 9, from_byte: 1, to_byte: 2, disks_before: ["sda"], disks_after: ["sdc"] }],
   stalls: [],
+  faults: [],
+  spans: [],
   series: {
     interval_ms: 500,
     t_s: [0, 0.5, 1],

@@ -6,10 +6,11 @@ interface Stored {
   maxBitrate: number | null;
   ioOpen: boolean;
   sort: string;
+  theme: "system" | "light" | "dark";
 }
 
 const KEY = "spindle.prefs";
-const DEFAULTS: Stored = { volume: 1, muted: false, maxBitrate: null, ioOpen: false, sort: "title" };
+const DEFAULTS: Stored = { volume: 1, muted: false, maxBitrate: null, ioOpen: false, sort: "title", theme: "system" };
 
 function load(): Stored {
   try {

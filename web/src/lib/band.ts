@@ -1,0 +1,173 @@
+/**
+ * A file's map as it is drawn: bins of equal length, each with its bytes on every disk, copy by copy.
+ *
+ * Tens of thousands of runs, each of many pieces, become as many numbers as the canvas has columns,
+ * in one pass. Pure.
+ */
+
+import type { Layout } from "../api/types";
+import { byDisk } from "./hue";
+
+/** One piece of one copy, in typed arrays: a file may have a million. */
+export interface Pieces {
+  /** Disk names; `disk` holds indices into them. */
+  disks: string[];
+  copies: number;
+  /** By copy: pieces in the order of the file. */
+  lanes: Lane[];
+  /** First bytes of the runs, ascending. */
+  runs: Float64Array;
+  size_bytes: number;
+}
+
+export interface Lane {
+  /** First byte in the file, ascending. */
+  from: Float64Array;
+  length: Float64Array;
+  disk: Uint16Array;
+  place: Float64Array;
+}
+
+/** Flattens a layout once; bins are then made from it at any zoom. */
+export function piecesOf(layout: Layout): Pieces {
+  const names = new Set(layout.per_disk.filter((d) => d.bytes > 0).map((d) => d.disk));
+  let copies = 0;
+  for (const extent of layout.extents) {
+    copies = Math.max(copies, extent.copies.length);
+    for (const copy of extent.copies) for (const piece of copy) names.add(piece.disk);
+  }
+  const disks = [...names].sort(byDisk);
+  const index = new Map(disks.map((name, i) => [name, i]));
+  const lanes: Lane[] = [];
+  for (let c = 0; c < copies; c += 1) {
+    let n = 0;
+    for (const extent of layout.extents) n += extent.copies[c]?.length ?? 0;
+    const lane: Lane = { from: new Float64Array(n), length: new Float64Array(n), disk: new Uint16Array(n), place: new Float64Array(n) };
+    let i = 0;
+    for (const extent of layout.extents) {
+      let at = extent.offset;
+      for (const piece of extent.copies[c] ?? []) {
+        lane.from[i] = at;
+        lane.length[i] = piece.length_bytes;
+        lane.disk[i] = index.get(piece.disk) ?? 0;
+        lane.place[i] = piece.disk_offset;
+        at += piece.length_bytes;
+        i += 1;
+      }
+    }
+    lanes.push(lane);
+  }
+  return {
+    disks,
+    copies,
+    lanes,
+    runs: Float64Array.from(layout.extents, (e) => e.offset),
+    size_bytes: Math.max(1, layout.size_bytes),
+  };
+}
+
+export interface Bins {
+  from: number;
+  to: number;
+  count: number;
+  disks: number;
+  /** By copy: `count × disks` bytes. */
+  bytes: Float64Array[];
+  /** Runs that begin in each bin. */
+  starts: Uint32Array;
+}
+
+/** First index of an ascending array whose value is past `value`. */
+function after(sorted: Float64Array, value: number): number {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((sorted[middle] as number) <= value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Bytes of each disk in `count` bins of `[from, to)`. */
+export function binsOf(pieces: Pieces, from: number, to: number, count: number): Bins {
+  const disks = Math.max(1, pieces.disks.length);
+  const width = Math.max(1e-9, (to - from) / count);
+  const bytes = pieces.lanes.map((lane) => {
+    const sums = new Float64Array(count * disks);
+    for (let i = Math.max(0, after(lane.from, from) - 1); i < lane.from.length; i += 1) {
+      const start = lane.from[i] as number;
+      if (start >= to) break;
+      const a = Math.max(from, start);
+      const b = Math.min(to, start + (lane.length[i] as number));
+      if (b <= a) continue;
+      const disk = lane.disk[i] as number;
+      const end = Math.min(count - 1, Math.floor((b - from) / width));
+      for (let bin = Math.min(count - 1, Math.floor((a - from) / width)); bin <= end; bin += 1) {
+        const left = from + bin * width;
+        const part = Math.min(b, left + width) - Math.max(a, left);
+        if (part > 0) sums[bin * disks + disk] = (sums[bin * disks + disk] as number) + part;
+      }
+    }
+    return sums;
+  });
+  const starts = new Uint32Array(count);
+  for (let i = after(pieces.runs, from - 1); i < pieces.runs.length; i += 1) {
+    const at = pieces.runs[i] as number;
+    if (at >= to) break;
+    const bin = Math.floor((at - from) / width);
+    if (bin >= 0 && bin < count) starts[bin] = (starts[bin] as number) + 1;
+  }
+  return { from, to, count, disks, bytes, starts };
+}
+
+/** What lies at a byte: one place a copy. */
+export function placesAt(pieces: Pieces, offset: number): { copy: number; disk: string; disk_offset: number; run: number; column: number; columns: number }[] {
+  const run = after(pieces.runs, offset);
+  return pieces.lanes.flatMap((lane, copy) => {
+    const i = after(lane.from, offset) - 1;
+    if (i < 0) return [];
+    const into = offset - (lane.from[i] as number);
+    if (into >= (lane.length[i] as number)) return [];
+    const disk = lane.disk[i] as number;
+    const columns = columnsOf(lane);
+    return [{ copy, disk: pieces.disks[disk] ?? "", disk_offset: (lane.place[i] as number) + into, run, column: columns.indexOf(disk), columns: columns.length }];
+  });
+}
+
+const columnCache = new WeakMap<Lane, number[]>();
+
+/** Disks of a copy in the order in which the file first meets them: its columns. */
+export function columnsOf(lane: Lane): number[] {
+  const known = columnCache.get(lane);
+  if (known) return known;
+  const columns = [...new Set(lane.disk)];
+  columnCache.set(lane, columns);
+  return columns;
+}
+
+/** A window moved or zoomed, kept inside the file and not narrower than `least` bytes. */
+export function windowOf(size: number, from: number, to: number, least = 4096): { from: number; to: number } {
+  const length = Math.min(size, Math.max(Math.min(least, size), to - from));
+  const start = Math.min(Math.max(0, from), size - length);
+  return { from: start, to: start + length };
+}
+
+/** The layout in one sentence. */
+export function layoutSentence(layout: Layout): string {
+  const disks = layout.per_disk.filter((d) => d.bytes > 0);
+  if (disks.length === 0) return "Which disks hold this file could not be told.";
+  const most = Math.max(0, ...layout.extents.map((e) => e.copies.length));
+  const pieces = layout.fragments === 1 ? "in one piece" : `in ${layout.fragments.toLocaleString("en")} pieces`;
+  const where =
+    disks.length === 1
+      ? `All of it lies on ${disks[0]?.disk ?? "one disk"}, ${pieces}`
+      : `It lies on ${disks.length}${disks.length < layout.per_disk.length ? ` of ${layout.per_disk.length}` : ""} disks, ${pieces}, ${evenWords(layout.evenness)}`;
+  return `${where}${most > 1 ? `; each byte has ${most} copies` : ""}.`;
+}
+
+function evenWords(evenness: number): string {
+  if (evenness >= 0.95) return "spread evenly";
+  if (evenness >= 0.75) return "spread almost evenly";
+  return "spread unevenly";
+}
