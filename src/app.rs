@@ -165,6 +165,13 @@ impl App {
             },
             &rooms.shutdown,
         );
+        // From now on it is known how long each disk has been quiet, whether anybody looks or not.
+        let early = sessions.clone();
+        rooms.shutdown.spawn("volumes", async move {
+            if let Err(error) = early.volumes().await {
+                tracing::debug!(%error, "unable to look at the volumes yet");
+            }
+        });
         let media = MediaLane::new(sessions.clone(), rooms.storage.clone(), rooms.transcoder.clone());
         let ready = Arc::new(AtomicBool::new(false));
         let state = ServerState {

@@ -28,7 +28,7 @@ use crate::auth::signature::Key;
 pub use error::SessionError;
 pub use open::{AudioTrack, Open, Opened, ReasonView, StorageView, SubtitleSource, SubtitleTrack, label};
 pub use record::IoView;
-pub use volumes::Volume;
+pub use volumes::{LibraryOnVolume, Volume};
 
 use input::SharedInputs;
 
@@ -63,7 +63,6 @@ struct Inner {
     parts: Parts,
     live: Mutex<HashMap<String, Arc<Session>>, 20>,
     inputs: SharedInputs,
-    volumes: volumes::Cache,
     next_stream: AtomicU64,
     events: broadcast::Sender<Event>,
 }
@@ -257,7 +256,6 @@ impl Sessions {
             parts,
             live: Mutex::default(),
             inputs,
-            volumes: volumes::Cache::default(),
             next_stream: AtomicU64::new(1),
             events,
         }));

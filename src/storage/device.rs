@@ -200,7 +200,7 @@ fn resolve_btrfs(sys_tree: &Sysfs, fd: BorrowedFd<'_>) -> Result<Plan, String> {
                 trouble = Some(why);
                 let mut names = Vec::new();
                 if let Some(dir) = dir {
-                    topology::leaves(&Sysfs::node(&dir), &mut names);
+                    topology::leaves(&sys_tree.node(&dir), &mut names);
                 }
                 for on in names.iter().filter_map(|n| Sysfs::on_disk(&sys_tree.by_name(n)?).ok()) {
                     add_disk(&mut disks, &on.disk, on.device);

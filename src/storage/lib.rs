@@ -10,7 +10,8 @@
 //! What is absent: knowledge of media, of HTTP, of SQL. `unsafe` is in `sys` and `trace::ring` alone.
 //!
 //! Locks, in the order in which they may be taken: devices 40, files 41, streams 42, a file's cache 43, a
-//! device's chunk tree 44, a stream's logs 45, trace 46, rates 47.
+//! device's chunk tree 44, a stream's logs 45, trace 46, rates 47, watched volumes 50, disks 51, their thread 52, zpool's
+//! answers 53.
 
 mod device;
 mod error;
@@ -37,6 +38,8 @@ pub use recorder::record::{
 };
 pub use storage::{Config, HelperMode, Storage, WorkerRead};
 pub use sys::return_freed_memory;
-pub use topology::{Advice, Filesystem, LayoutKind, Node, Topology};
+pub use topology::{
+    Advice, DiskFacts, DiskFigures, Filesystem, KnownVolume, LayoutKind, Node, Sync, Tier, Topology,
+};
 pub use trace::helper::{HelperEndpoint, HelperError, run_helper};
 pub use trace::rights::HelperRights;

@@ -23,9 +23,12 @@ use crate::reader::{self, MediaFile, Opening};
 use crate::recorder::record::{Attribution, AttributionMode, DiskRate, IoRecord};
 use crate::recorder::{Note, Recorder};
 use crate::sys;
+use crate::topology::ask::ByTrace;
+use crate::topology::figures::AskDisk;
 use crate::topology::mounts::{self, Mount};
-use crate::topology::sysfs::Sysfs;
-use crate::topology::{self, Topology};
+use crate::topology::roots::{Look, Roots};
+use crate::topology::watch::Watch;
+use crate::topology::{self, DiskFigures, KnownVolume, Topology};
 use crate::trace::Trace;
 
 /// Where the block trace comes from.
@@ -89,6 +92,7 @@ struct Inner {
     trace: Trace,
     rates: Arc<Mutex<Vec<DiskRate>, 47>>,
     recorder: Mutex<Option<JoinHandle<()>>, 48>,
+    watch: Watch,
 }
 
 impl std::fmt::Debug for Storage {
@@ -123,6 +127,9 @@ impl Storage {
             .spawn(move || recorder.run(&rx))
             .map_err(|source| StorageError::Thread { name: "io-recorder".to_owned(), source })?;
         let trace = Trace::start(&config, ledger.clone(), Arc::clone(&clock));
+        let roots = Roots::system(Look::Cached);
+        let by_trace = ByTrace(trace.clone());
+        let watch = Watch::new(roots, Box::new(by_trace.clone()), Arc::new(by_trace), Arc::clone(&clock));
         Ok(Storage(Arc::new(Inner {
             clock,
             // Below 64 KiB a read is all positioning; above 16 MiB it blocks the other streams of a disk.
@@ -134,6 +141,7 @@ impl Storage {
             trace,
             rates,
             recorder: Mutex::new(Some(thread)),
+            watch,
         })))
     }
 
@@ -145,6 +153,7 @@ impl Storage {
                 tracing::warn!("a read did not end; its thread is left behind");
             }
         }
+        self.0.watch.close();
         self.0.trace.close();
         self.0.ledger.tell(Note::Close);
         let thread = self.0.recorder.lock().take();
@@ -242,7 +251,23 @@ impl Storage {
     /// # Errors
     /// If the path is not there, or `/proc` is not mounted. A volume of an unknown kind is no error.
     pub fn topology(&self, path: &Path) -> Result<Topology, StorageError> {
-        topology_of(path)
+        let by_trace = ByTrace(self.0.trace.clone());
+        let asker: Arc<dyn AskDisk> = Arc::new(by_trace.clone());
+        Ok(topology_of(path, &by_trace)?.with_a_look_at_disks(&asker))
+    }
+
+    /// The volume under a path as it was last seen, with what its disks do now: for a page. Asks no disk and no
+    /// filesystem for anything but the first time, and then only as far as names are in memory. Blocks at most three
+    /// seconds.
+    #[must_use]
+    pub fn known_volume(&self, path: &Path) -> KnownVolume {
+        self.0.watch.volume(path)
+    }
+
+    /// What the disks of all volumes do that `known_volume` was asked for: rates, asleep or not, temperature, health.
+    #[must_use]
+    pub fn disk_figures(&self) -> Vec<DiskFigures> {
+        self.0.watch.figures()
     }
 
     /// Which disk holds which bytes of a file. Blocking: reads the file's extents.
@@ -356,9 +381,11 @@ fn mount_by_name(path: &Path) -> Result<Mount, StorageError> {
     Ok(mounts::of_path(&table, path).cloned().unwrap_or_else(|| Mount {
         id: 0,
         device: (0, 0),
+        root: "/".into(),
         mount_point: "/".into(),
         kind: "unknown".to_owned(),
         source: "unlisted".to_owned(),
+        options: String::new(),
     }))
 }
 
@@ -398,28 +425,25 @@ fn mount_of_unlisted(fd: BorrowedFd<'_>, path: &Path) -> Result<Mount, StorageEr
         device: (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev)),
         // btrfs is asked on any of its files.
         mount_point: path.to_owned(),
+        root: "/".into(),
         kind: kind.to_owned(),
         source: "unlisted".to_owned(),
+        options: String::new(),
     })
 }
 
-fn topology_of(path: &Path) -> Result<Topology, StorageError> {
+fn topology_of(path: &Path, ask: &ByTrace) -> Result<Topology, StorageError> {
     use rustix::fs::{Mode, OFlags};
     let failed = |e: rustix::io::Errno| StorageError::Open { path: path.to_owned(), source: e.into() };
     // O_PATH: the name is looked up, nothing is opened, no disk is woken for its contents.
     let fd = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
     let mount = mount_of(fd.as_fd(), path)?;
-    let fsid = if mount.kind == "btrfs" {
-        let dir = rustix::fs::open(
-            &mount.mount_point,
-            OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK,
-            Mode::empty(),
-        );
-        dir.ok().and_then(|d| sys::btrfs::fs_info(d.as_fd()).ok()).map(|i| i.fsid)
-    } else {
-        None
-    };
-    Ok(topology::read(&Sysfs::system(), &mount, fsid.as_deref(), path))
+    let is_file =
+        rustix::fs::fstat(&fd).is_ok_and(|s| rustix::fs::FileType::from_raw_mode(s.st_mode).is_file());
+    let real =
+        std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).unwrap_or_else(|_| path.to_owned());
+    let roots = Roots::system(Look::Open);
+    Ok(topology::describe(&roots, ask, &mount, path, &real, is_file))
 }
 
 #[cfg(test)]

@@ -208,3 +208,29 @@ fn marks_are_kept_and_lists_can_ask_for_them() {
         assert_eq!(client.put(&path, &bad).status, 400, "{bad}");
     }
 }
+
+#[test]
+fn storage_lists_a_volume_once_with_all_the_libraries_on_it_and_answers_from_memory() {
+    let app = TestApp::start(|_| {});
+    let owner = app.owner();
+    let folder = app.library.parent().expect("a folder").join("Series");
+    std::fs::create_dir(&folder).expect("a folder");
+    let body = json!({"name": "series", "kind": "tv", "path": folder});
+    assert_eq!(owner.post("/api/v1/libraries", &body).status, 201);
+    let first = owner.get("/api/v1/storage").json();
+    let on = |report: &Value| {
+        let items = report["items"].as_array().cloned().unwrap_or_default();
+        items.into_iter().find(|v| v["libraries"].as_array().is_some_and(|l| l.len() >= 2))
+    };
+    let volume = on(&first).unwrap_or_else(|| panic!("no volume has both libraries: {first}"));
+    let names: Vec<&str> =
+        volume["libraries"].as_array().expect("a list").iter().filter_map(|l| l["name"].as_str()).collect();
+    assert!(names.contains(&"series"), "{names:?}");
+    assert!(
+        volume["node"]["kind"].is_string() && volume["columns"].is_u64() && volume["age_s"].is_number(),
+        "{volume}"
+    );
+    // What the second look shows is what the first one found, not found again.
+    let second = on(&owner.get("/api/v1/storage").json()).expect("the same volume");
+    assert_eq!(second["disks"], volume["disks"]);
+}

@@ -2,7 +2,8 @@
 //! Numbers and structs: include/uapi/linux/btrfs.h and btrfs_tree.h.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::Path;
 
 use super::{field_u16, field_u32, field_u64, ioctl_buffer};
 use crate::layout::chunks::{Chunk, Stripe};
@@ -10,6 +11,8 @@ use crate::layout::chunks::{Chunk, Stripe};
 const FS_INFO: u32 = 0x8400_941F;
 const DEV_INFO: u32 = 0xD000_941E;
 const TREE_SEARCH_V2: u32 = 0xC070_9411;
+/// `_IOR(0x94, 34, struct btrfs_ioctl_balance_args)`.
+const BALANCE_PROGRESS: u32 = 0x8400_9422;
 
 /// `BTRFS_CHUNK_TREE_OBJECTID`.
 const CHUNK_TREE: u64 = 3;
@@ -52,6 +55,28 @@ pub(crate) fn device_path(fd: BorrowedFd<'_>, devid: u64) -> io::Result<Option<S
     }
     let path = b[4096 - 1024..].split(|c| *c == 0).next().unwrap_or(&[]);
     Ok(Some(String::from_utf8_lossy(path).into_owned()))
+}
+
+/// Identifier of the btrfs that a folder is on. The folder is opened, not read; with `is_cached_only` only as far as it is
+/// in memory.
+pub(crate) fn fsid_of(folder: &Path, is_cached_only: bool) -> Option<String> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let resolve = if is_cached_only { ResolveFlags::CACHED } else { ResolveFlags::empty() };
+    let fd = rustix::fs::openat2(CWD, folder, flags, Mode::empty(), resolve).ok()?;
+    fs_info(fd.as_fd()).ok().map(|i| i.fsid)
+}
+
+/// Share of a running balance that is done: `BTRFS_IOC_BALANCE_PROGRESS`, CAP_SYS_ADMIN.
+pub(crate) fn balance_done(folder: &Path) -> Option<f64> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let fd = rustix::fs::open(folder, flags, Mode::empty()).ok()?;
+    let mut b = vec![0_u8; 1024];
+    ioctl_buffer(fd.as_fd(), BALANCE_PROGRESS, &mut b, 1024).ok()?;
+    // flags, state, three sets of arguments of 136 bytes; then chunks expected, considered, completed.
+    let (expected, completed) = (field_u64(&b, 424)?, field_u64(&b, 440)?);
+    (expected > 0).then(|| crate::topology::md::share(completed, expected))
 }
 
 /// The whole chunk tree.

@@ -5,16 +5,20 @@
     reason = "ioctls, cachestat and rusage of one thread have no safe wrapper in our dependencies"
 )]
 
+pub(crate) mod bcache;
 pub(crate) mod btrfs;
 #[allow(dead_code, unused_imports, reason = "read by the block map and the topology, which come next")]
 pub(crate) mod dm;
 pub(crate) mod fiemap;
 #[allow(dead_code, unused_imports, reason = "read by the block map and the topology, which come next")]
 pub(crate) mod md;
+pub(crate) mod mergerfs;
+pub(crate) mod network;
 pub(crate) mod power;
 mod scsi;
 pub(crate) mod smart;
 pub(crate) mod zdb;
+pub(crate) mod zfs;
 
 use std::io;
 use std::mem::MaybeUninit;

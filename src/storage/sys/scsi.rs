@@ -77,12 +77,13 @@ impl Sense {
     pub(super) fn ata(&self) -> Option<Registers> {
         if self.is_descriptor() {
             // Descriptors from byte 8: type 09h, length 0Ch.
-            let d = self.0.get(8..22).filter(|d| d[0] == 0x09)?;
+            // A status of 0 is none: a disk that is there says that it is ready, or busy, or wrong.
+            let d = self.0.get(8..22).filter(|d| d[0] == 0x09 && d[13] != 0)?;
             return Some(Registers { count: d[5], lba_mid: d[9], lba_high: d[11] });
         }
         // Fixed format: information field 3..7 = error, status, device, count; command-specific 8..12 =
         // flags, LBA low, mid, high.
-        let d = self.0.get(0..12).filter(|d| d[0] & 0x7F == 0x70)?;
+        let d = self.0.get(0..12).filter(|d| d[0] & 0x7F == 0x70 && d[4] != 0)?;
         Some(Registers { count: d[6], lba_mid: d[10], lba_high: d[11] })
     }
 }
@@ -154,12 +155,15 @@ mod tests {
     fn the_registers_are_found_in_both_formats_of_sense_data() {
         let mut d = [0_u8; 22];
         (d[0], d[7], d[8], d[9]) = (0x72, 14, 0x09, 0x0C);
-        (d[13], d[17], d[19]) = (0xFF, 0x4F, 0xC2);
+        (d[13], d[17], d[19], d[21]) = (0xFF, 0x4F, 0xC2, 0x50);
         let want = Registers { count: 0xFF, lba_mid: 0x4F, lba_high: 0xC2 };
         assert_eq!(Sense::new(&d).ata(), Some(want));
         let mut f = [0_u8; 18];
-        (f[0], f[6], f[10], f[11]) = (0x70, 0xFF, 0x4F, 0xC2);
+        (f[0], f[4], f[6], f[10], f[11]) = (0x70, 0x50, 0xFF, 0x4F, 0xC2);
         assert_eq!(Sense::new(&f).ata(), Some(want));
+        // "Not ready" of a bridge holds no registers: no count of 0, which would be a disk that sleeps.
+        f[4] = 0;
+        assert_eq!(Sense::new(&f).ata(), None);
         assert_eq!(Sense::new(&[]).ata(), None);
         assert_eq!(Sense::new(&d[..20]).ata(), None);
     }

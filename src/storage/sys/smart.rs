@@ -20,6 +20,9 @@ pub(crate) struct Smart {
     pub(crate) is_healthy: Option<bool>,
     /// In words, where it does not.
     pub(crate) why: Option<String>,
+    /// What is worth a word all the same: sectors that were replaced or cannot be read, wear.
+    #[serde(default)]
+    pub(crate) notes: Vec<String>,
 }
 
 /// Asks the disk that `fd` is open on. ATA needs CAP_SYS_RAWIO, NVMe CAP_SYS_ADMIN.
@@ -53,12 +56,12 @@ fn ata(fd: BorrowedFd<'_>) -> io::Result<Smart> {
     });
     let mut data = [0_u8; 512];
     // PIO in, one block, length in the count field.
-    let temperature_c = scsi::call(fd, &ata_command(0xD0, 4, 0x0E, 1), Direction::In, &mut data)
-        .ok()
-        .and_then(|_| ata_temperature(&data));
+    let is_read = scsi::call(fd, &ata_command(0xD0, 4, 0x0E, 1), Direction::In, &mut data).is_ok();
+    let (temperature_c, notes) =
+        if is_read { (ata_temperature(&data), ata_notes(&data)) } else { (None, Vec::new()) };
     let why = (is_healthy == Some(false))
         .then(|| "an attribute of the disk is below the limit that its maker set".to_owned());
-    Ok(Smart { temperature_c, is_healthy, why })
+    Ok(Smart { temperature_c, is_healthy, why, notes })
 }
 
 /// Thirty attributes of 12 bytes from byte 2: number, flags, value, worst, raw[6]. 194 is the temperature, 190
@@ -69,6 +72,22 @@ fn ata_temperature(data: &[u8]) -> Option<i32> {
         attributes.find(|a| a[0] == id).map(|a| i32::from(a[5])).filter(|t| *t > 0 && *t < 120)
     };
     of(194).or_else(|| of(190))
+}
+
+/// Counts that most makers keep alike: 5 reallocated, 197 pending, 198 uncorrectable sectors.
+fn ata_notes(data: &[u8]) -> Vec<String> {
+    let rows = data.get(2..362).unwrap_or(&[]).chunks_exact(12);
+    let note = |row: &[u8]| {
+        let what = match row[0] {
+            5 => "reallocated sectors",
+            197 => "sectors that cannot be read",
+            198 => "uncorrectable sectors",
+            _ => return None,
+        };
+        let count = u32::from_le_bytes([row[5], row[6], row[7], row[8]]);
+        (count > 0).then(|| format!("{count} {what}"))
+    };
+    rows.filter_map(note).collect()
 }
 
 fn scsi_pages(fd: BorrowedFd<'_>) -> io::Result<Smart> {
@@ -97,6 +116,7 @@ fn scsi_exceptions(data: &[u8]) -> Smart {
             // 5Dh: failure prediction threshold exceeded.
             is_healthy: Some(*asc != 0x5D),
             why: (*asc == 0x5D).then(|| format!("the disk predicts its failure (5Dh/{ascq:02X}h)")),
+            notes: Vec::new(),
         },
         _ => Smart::default(),
     }
@@ -168,6 +188,12 @@ fn nvme_log(log: &[u8; 512]) -> Smart {
         // Warmth passes.
         is_healthy: Some(log[0] & !2 == 0),
         why: (!said.is_empty()).then(|| format!("the device says that {}", said.join(", and that "))),
+        // Byte 5: percentage of the rated life that is used.
+        notes: if log[5] >= 100 {
+            vec![format!("{} % of its rated life is used", log[5])]
+        } else {
+            Vec::new()
+        },
     }
 }
 
@@ -188,10 +214,22 @@ mod tests {
     }
 
     #[test]
+    fn sectors_that_were_replaced_are_worth_a_word() {
+        let mut data = [0_u8; 512];
+        data[2..14].copy_from_slice(&[5, 0x33, 0, 100, 100, 8, 1, 0, 0, 0, 0, 0]);
+        data[14..26].copy_from_slice(&[197, 0x32, 0, 100, 100, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(ata_notes(&data), ["264 reallocated sectors"]);
+        assert_eq!(ata_notes(&[]), Vec::<String>::new());
+    }
+
+    #[test]
     fn an_nvme_that_warns_is_not_healthy_unless_it_is_only_hot() {
         let mut log = [0_u8; 512];
         (log[1], log[2]) = (310_u16.to_le_bytes()[0], 310_u16.to_le_bytes()[1]);
-        assert_eq!(nvme_log(&log), Smart { temperature_c: Some(37), is_healthy: Some(true), why: None });
+        assert_eq!(
+            nvme_log(&log),
+            Smart { temperature_c: Some(37), is_healthy: Some(true), ..Smart::default() }
+        );
         log[0] = 2;
         assert_eq!(nvme_log(&log).is_healthy, Some(true));
         log[0] = 4;

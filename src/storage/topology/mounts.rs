@@ -9,9 +9,44 @@ pub(crate) struct Mount {
     /// Device of the superblock: the block device itself for ext4 and xfs, anonymous (0:N) for btrfs,
     /// where the `st_dev` of files differs from it per subvolume.
     pub(crate) device: (u32, u32),
+    /// Which folder of the filesystem is shown there: `/` unless it is a bind mount or a subvolume.
+    pub(crate) root: PathBuf,
     pub(crate) mount_point: PathBuf,
     pub(crate) kind: String,
     pub(crate) source: String,
+    /// Options of the superblock, as written, separated by commas.
+    pub(crate) options: String,
+}
+
+impl Mount {
+    /// The value of an option of the superblock, unescaped.
+    pub(crate) fn option(&self, name: &str) -> Option<String> {
+        self.values(name).next()
+    }
+
+    /// The values of an option that may be given several times.
+    pub(crate) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = String> + 'a {
+        // Commas in values are written in octal (seq_show_option in include/linux/seq_file.h).
+        self.options.split(',').filter_map(move |o| Some(unescape(o.strip_prefix(name)?.strip_prefix('=')?)))
+    }
+}
+
+/// Parts between separators that no backslash stands before.
+pub(crate) fn split_escaped(text: &str, by: char) -> impl Iterator<Item = &str> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let mut is_escaped = false;
+        for (at, c) in text.char_indices() {
+            if c == by && !is_escaped {
+                rest = Some(&text[at + c.len_utf8()..]);
+                return Some(&text[..at]);
+            }
+            is_escaped = c == '\\' && !is_escaped;
+        }
+        rest = None;
+        Some(text)
+    })
 }
 
 /// Every line that can be understood.
@@ -24,19 +59,22 @@ fn line(text: &str) -> Option<Mount> {
     let mut left = left.split(' ');
     let id = left.next()?.parse().ok()?;
     let (major, minor) = left.nth(1)?.split_once(':')?;
-    let mount_point = unescape(left.nth(1)?);
+    let root = unescape(left.next()?);
+    let mount_point = unescape(left.next()?);
     let mut right = right.split(' ');
     Some(Mount {
         id,
         device: (major.parse().ok()?, minor.parse().ok()?),
+        root: root.into(),
         mount_point: mount_point.into(),
         kind: right.next()?.to_owned(),
         source: unescape(right.next()?),
+        options: right.next().unwrap_or("").to_owned(),
     })
 }
 
 /// Blank, tab, newline and backslash are written as three octal digits.
-fn unescape(text: &str) -> String {
+pub(crate) fn unescape(text: &str) -> String {
     let mut out: Vec<u8> = Vec::with_capacity(text.len());
     let bytes = text.as_bytes();
     let mut i = 0;
@@ -82,11 +120,24 @@ nonsense
             Mount {
                 id: 40,
                 device: (0, 44),
+                root: "/sub".into(),
                 mount_point: "/srv/my films".into(),
                 kind: "btrfs".into(),
-                source: "/dev/loop1".into()
+                source: "/dev/loop1".into(),
+                options: "rw,subvol=/sub".into()
             }
         );
+    }
+
+    #[test]
+    fn an_option_with_escaped_commas_is_one_value() {
+        let text = "1 0 0:9 / /m rw - overlay overlay rw,lowerdir=/a\\054b\\134:c:/d,upperdir=/u\\040p";
+        let mount = parse(text).remove(0);
+        assert_eq!(mount.option("upperdir").as_deref(), Some("/u p"));
+        // What is left is the overlay's own escape of its separator.
+        assert_eq!(mount.option("lowerdir").as_deref(), Some("/a,b\\:c:/d"));
+        assert_eq!(mount.option("workdir"), None);
+        assert_eq!(split_escaped(r"/a\:x:/b::", ':').collect::<Vec<_>>(), [r"/a\:x", "/b", "", ""]);
     }
 
     #[test]

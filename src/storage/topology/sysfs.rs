@@ -12,8 +12,25 @@ pub(crate) struct Sysfs {
     root: PathBuf,
 }
 
-/// Depth of stacked devices that is followed; a loop in a damaged tree ends here.
-const MAX_DEPTH: usize = 16;
+/// Entries of a folder that are looked at.
+const MAX_LISTED: usize = 4096;
+/// Bytes of an attribute that are read: sysfs gives a page at most.
+const MAX_TEXT: u64 = 64 << 10;
+
+/// Sorts `sda9` before `sda10`: runs of digits by their value.
+pub(crate) fn natural(name: &str) -> Vec<(bool, u64, String)> {
+    let mut out: Vec<(bool, u64, String)> = Vec::new();
+    for c in name.chars() {
+        let digit = c.to_digit(10);
+        match (out.last_mut(), digit) {
+            (Some((true, n, _)), Some(d)) => *n = n.saturating_mul(10).saturating_add(u64::from(d)),
+            (Some((false, _, text)), None) => text.push(c),
+            (_, Some(d)) => out.push((true, u64::from(d), String::new())),
+            (_, None) => out.push((false, 0, c.to_string())),
+        }
+    }
+    out
+}
 
 /// Where a block device lies on a physical disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,28 +65,64 @@ impl Sysfs {
         fs::canonicalize(self.root.join("class/block").join(name)).ok()
     }
 
+    /// The directory of the device-mapper device of that name.
+    pub(crate) fn mapped(&self, name: &str) -> Option<PathBuf> {
+        let entries = fs::read_dir(self.root.join("class/block")).ok()?;
+        entries
+            .flatten()
+            .filter(|e| e.file_name().to_string_lossy().starts_with("dm-"))
+            .take(MAX_LISTED)
+            .find(|e| Self::text(&e.path(), "dm/name").as_deref() == Some(name))
+            .and_then(|e| fs::canonicalize(e.path()).ok())
+    }
+
+    /// Where the tree is.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A file of the tree.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// Names in a folder, in order; a damaged tree gives at most some thousands.
+    pub(crate) fn names(dir: &Path) -> Vec<String> {
+        let mut out: Vec<String> = fs::read_dir(dir)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .take(MAX_LISTED)
+            .map(|e| e.file_name().to_string_lossy().into_owned())
+            .collect();
+        out.sort_by_key(|name| natural(name));
+        out
+    }
+
     /// An attribute without surrounding blanks.
     pub(crate) fn text(dir: &Path, attribute: &str) -> Option<String> {
-        let text = fs::read_to_string(dir.join(attribute)).ok()?;
-        Some(text.trim().to_owned())
+        use std::io::Read as _;
+        let mut bytes = Vec::new();
+        fs::File::open(dir.join(attribute)).ok()?.take(MAX_TEXT).read_to_end(&mut bytes).ok()?;
+        Some(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
     pub(crate) fn number(dir: &Path, attribute: &str) -> Option<u64> {
         Self::text(dir, attribute)?.parse().ok()
     }
 
-    fn device_number(dir: &Path) -> Option<(u32, u32)> {
+    pub(crate) fn device_number(dir: &Path) -> Option<(u32, u32)> {
         let text = Self::text(dir, "dev")?;
         let (major, minor) = text.split_once(':')?;
         Some((major.parse().ok()?, minor.parse().ok()?))
     }
 
-    fn name(dir: &Path) -> String {
+    pub(crate) fn name(dir: &Path) -> String {
         // sysfs writes `!` for `/` in names (cciss!c0d0); /sys/block has the same name.
         dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    fn slaves(dir: &Path) -> Vec<PathBuf> {
+    pub(crate) fn slaves(dir: &Path) -> Vec<PathBuf> {
         let mut out: Vec<PathBuf> = fs::read_dir(dir.join("slaves"))
             .into_iter()
             .flatten()
@@ -119,39 +172,9 @@ impl Sysfs {
     }
 
     /// The node of a block device, with everything below it.
-    pub(crate) fn node(dir: &Path) -> Node {
-        Self::node_at(dir, 0)
-    }
-
-    fn node_at(dir: &Path, depth: usize) -> Node {
-        let name = Self::name(dir);
-        let size_bytes = Self::number(dir, "size").unwrap_or(0) * 512;
-        let mut node = Node { name, size_bytes, ..Node::default() };
-        if dir.join("partition").exists()
-            && let Some(parent) = dir.parent()
-        {
-            "partition".clone_into(&mut node.kind);
-            node.start_bytes = Some(Self::number(dir, "start").unwrap_or(0) * 512);
-            node.children = vec![Self::node_at(parent, depth + 1)];
-            return node;
-        }
-        if let Some(what) = Self::stacked(dir) {
-            "unknown".clone_into(&mut node.kind);
-            node.state = Some(format!("{what}: its layout is not read yet, only the devices below it"));
-            if depth < MAX_DEPTH {
-                node.children = Self::slaves(dir).iter().map(|d| Self::node_at(d, depth + 1)).collect();
-            }
-            return node;
-        }
-        node.rotational = Self::number(dir, "queue/rotational").map(|r| r != 0);
-        if node.name.starts_with("loop") {
-            "loop".clone_into(&mut node.kind);
-            node.backing_file = Self::text(dir, "loop/backing_file");
-            return node;
-        }
-        "disk".clone_into(&mut node.kind);
-        node.model = Self::text(dir, "device/model").filter(|m| !m.is_empty());
-        node
+    pub(crate) fn node(&self, dir: &Path) -> Node {
+        let roots = super::roots::Roots::with_sys(self, super::roots::Look::Cached);
+        super::stack::Builder::new(&roots, &super::ask::Unprivileged).device(dir)
     }
 
     /// Profiles of a mounted btrfs's data (`single`, `raid1`, ..) that hold something, and bytes in each.

@@ -89,7 +89,7 @@ fn is_dm(device: (u32, u32)) -> Result<(), String> {
 }
 
 /// How the whole disk in `dir` is spoken to; `Err` says why not at all.
-fn language(dir: &Path) -> Result<Language, String> {
+pub(crate) fn language(dir: &Path) -> Result<Language, String> {
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     if dir.join("partition").exists() {
         return Err(format!("{name} is a partition"));
@@ -103,7 +103,16 @@ fn language(dir: &Path) -> Result<Language, String> {
         return Err(format!("{name} is no disk that knows such commands"));
     }
     let is_ata = Sysfs::text(dir, "device/vendor").is_some_and(|v| v == "ATA");
-    Ok(if is_ata || dir.join("device/vpd_pg89").exists() { Language::Ata } else { Language::Scsi })
+    // The kernel shows the path with every bus on it.
+    let is_usb = dir.to_string_lossy().contains("/usb");
+    if dir.join("device/vpd_pg89").exists() || (is_ata && !is_usb) {
+        return Ok(Language::Ata);
+    }
+    if is_usb {
+        // It would answer for itself, always awake; and some hang on ATA commands that they do not know.
+        return Err(format!("{name} is behind a USB bridge that does not pass such commands on"));
+    }
+    Ok(Language::Scsi)
 }
 
 /// Opens a whole disk for commands. Neither this nor closing it wakes a disk: no data is read, and without
@@ -151,6 +160,7 @@ mod tests {
         assert_eq!(of(&sas, "sdc"), Ok(Language::Scsi));
         assert_eq!(of(&[], "nvme0n1"), Ok(Language::Nvme));
         assert!(of(&[], "vda").is_err());
+        assert!(of(&[("device/scsi_level", "7"), ("device/vendor", "WD")], "usb1/sde").is_err());
         assert!(of(&[("partition", "1"), ("device/scsi_level", "6")], "sda1").is_err());
     }
 
