@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""The lab: every stack that Spindle claims to know, really built in a virtual machine and held against the machine's own trace.
+
+    scripts/lab list               the stacks, and which of them scripts/test boots
+    scripts/lab run NAME...        some of them
+    scripts/lab all                every one, in several machines
+    scripts/lab stage              what scripts/test runs
+    scripts/lab table [--write]    the accuracy table of the last results; --write puts it into docs/accuracy.md
+    scripts/lab zfs-module         builds ZFS's kernel module for the lab (long), so that `all` has ZFS too"""
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "rigs")]
+import cases as table_of_cases
+import judge
+import machine
+import report
+from report import check
+
+TARGET = os.environ.get("CARGO_TARGET_DIR") or os.path.join(machine.TOP, "target")
+PROGRAM = os.environ.get("RIG_PROGRAM") or os.path.join(TARGET, "release", "spindle")
+RESULTS = os.path.join(machine.WORK, "results")
+# The stage of scripts/test has five minutes on two busy cores; `all` asks everything of every stack.
+STAGE_SERVE = [["exact", ["one", "same"]], ["fallback", ["same"]]]
+FULL_SERVE = [["exact", ["one", "three", "same", "fault"]], ["fallback", ["one", "three", "same"]]]
+PER_BOOT = 8
+
+
+def film():
+    """A short MP4 that any client plays as it is, at a rate high enough to make disks busy. Made once."""
+    arguments = ["-f", "lavfi", "-i", "testsrc2=s=640x360:r=25:d=12", "-f", "lavfi", "-i", "sine=f=440:r=48000:d=12", "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-g", "50",
+                 "-x264-params", "nal-hrd=cbr:force-cfr=1", "-b:v", "8M", "-minrate", "8M", "-maxrate", "8M", "-bufsize", "4M", "-c:a", "aac", "-b:a", "96k", "-movflags", "+faststart"]
+    path = os.path.join(machine.WORK, "film-%s.mp4" % hashlib.sha256(repr(arguments).encode()).hexdigest()[:12])
+    if not os.path.exists(path):
+        subprocess.run(["ffmpeg", "-nostdin", "-hide_banner", "-v", "error", "-y", *arguments, "-f", "mp4", path + ".tmp"], check=True)
+        os.rename(path + ".tmp", path)
+    return path
+
+
+def boot(kernel, cases, plan, out, echo):
+    """Runs cases in one machine. Gives (name -> evidence, seconds); a case that hung has an error in it."""
+    with tempfile.TemporaryDirectory(prefix="job-", dir=machine.WORK) as folder:
+        job = os.path.join(folder, "job")
+        os.makedirs(job)
+        for name in ("guest.py", "lib.sh", "../rigs/server.py", "../rigs/trace.py"):
+            shutil.copy(os.path.join(HERE, name), job)
+        shutil.copy(film(), os.path.join(job, "film.mp4"))
+        with open(os.path.join(job, "run"), "w") as start:
+            start.write("exec python3 -u guest.py\n")
+        with open(os.path.join(job, "plan.json"), "w") as sheet:
+            json.dump({**plan, "cases": [case.as_json() for case in cases]}, sheet)
+        initrd = machine.with_programs(machine.base_root(kernel), [(PROGRAM, "spindle")], folder)
+        trouble = None
+        began = time.monotonic()
+        try:
+            machine.boot(kernel, initrd, job, out, table_of_cases.DISKS, memory_mib=2048, seconds=60 + plan["seconds"] * len(cases), echo=echo)
+        except RuntimeError as error:
+            trouble = str(error)
+        took = time.monotonic() - began
+        return {case.name: evidence_of(case, out, trouble) for case in cases}, took
+
+
+def evidence_of(case, out, trouble):
+    path = os.path.join(out, case.name + ".json")
+    found = json.load(open(path)) if os.path.exists(path) else {"case": case.name, "names": {}, "steps": {}}
+    if not found.get("done"):
+        why = [trouble] if trouble else []
+        for name in (case.name + ".hung", "stopped"):
+            if os.path.exists(os.path.join(out, name)):
+                why.append(open(os.path.join(out, name)).read())
+        found["error"] = found.get("error") or "; ".join(why) or "no evidence came back; see %s" % os.path.join(out, "log")
+    return found
+
+
+def note(case, evidence, cells, findings, kernel):
+    """Keeps what the table needs of a run."""
+    os.makedirs(RESULTS, exist_ok=True)
+    with open(os.path.join(RESULTS, case.name + ".json"), "w") as out:
+        json.dump({"case": case.name, "what": case.what, "fs": case.fs, "group": case.group, "kernel": machine.modules_of(kernel)[0], "cells": [cell._asdict() for cell in cells],
+                   "findings": [finding._asdict() for finding in findings]}, out, indent=1)
+
+
+def run_cases(stage, cases, plan, echo=False):
+    """Boots machines of a few cases each; every finding is a case of the stage."""
+    wanted = [case for case in cases if stage.wants(case.name)]
+    why = machine.why_not() or (None if os.path.exists(PROGRAM) else "%s is not built" % PROGRAM)
+    kernel = None
+    if not why:
+        machine.clean()
+        os.makedirs(machine.WORK, exist_ok=True)
+        try:
+            kernel = machine.kernel(os.environ.get("LAB_SUITE"))
+        except machine.Unavailable as error:
+            why = str(error)
+    if why:
+        for case in wanted:
+            with stage.case(case.name):
+                raise report.Skip(why)
+        return
+    # What came back of the last run stays: consoles, the kernel's log, the evidence.
+    last = os.path.join(machine.WORK, "last")
+    shutil.rmtree(last, ignore_errors=True)
+    for start in range(0, len(wanted), PER_BOOT):
+        part = wanted[start:start + PER_BOOT]
+        evidence, took = boot(kernel, part, plan, os.path.join(last, "%d" % (start // PER_BOOT + 1)), echo)
+        print("machine (%s, kernel %s): %d stacks in %.0f s" % (machine.accelerator(), machine.modules_of(kernel)[0], len(part), took), flush=True)
+        for case in part:
+            findings, cells = judge.judge(case.as_json(), evidence[case.name])
+            note(case, evidence[case.name], cells, findings, kernel)
+            for finding in findings:
+                with stage.case("%s: %s" % (case.name, finding.name)):
+                    check(finding.wrong is None, finding.wrong)
+            if not findings:
+                with stage.case("%s: says something" % case.name):
+                    check(False, "there is no evidence at all")
+
+
+def main_run(arguments):
+    stage = report.Stage("lab")
+    plan = {"do": ["layout"], "serve": FULL_SERVE, "seconds": 240}
+    if arguments.quick:
+        plan["serve"] = []
+    names = {case.name for case in table_of_cases.all_cases()}
+    if arguments.command == "run":
+        unknown = set(arguments.names) - names
+        if unknown:
+            sys.exit("error: no such stack: %s (scripts/lab list)" % ", ".join(sorted(unknown)))
+        run_cases(stage, table_of_cases.by_name(arguments.names), plan, arguments.echo)
+    elif arguments.command == "all":
+        run_cases(stage, table_of_cases.all_cases(), plan, arguments.echo)
+    else:
+        import judge_test
+        judge_test.run(stage)
+        run_cases(stage, table_of_cases.by_name(table_of_cases.STAGE), {**plan, "serve": STAGE_SERVE, "seconds": 100}, arguments.echo)
+    return stage.finish()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=["list", "run", "all", "stage", "table", "zfs-module"])
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--echo", action="store_true", help="show the machine's console")
+    parser.add_argument("--quick", action="store_true", help="topology and layout only, no server")
+    parser.add_argument("--write", action="store_true", help="table: put it into docs/accuracy.md")
+    arguments = parser.parse_args()
+    if arguments.command == "list":
+        for case in table_of_cases.all_cases():
+            print("%-20s %s, %s%s" % (case.name, case.what, case.fs, "  (scripts/test)" if case.name in table_of_cases.STAGE else ""))
+        return
+    if arguments.command == "table":
+        import table
+        sys.exit(table.main(RESULTS, arguments.write))
+    if arguments.command == "zfs-module":
+        import zfs
+        sys.exit(zfs.main())
+    report.main(lambda: main_run(arguments))
+
+
+if __name__ == "__main__":
+    main()

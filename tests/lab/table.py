@@ -1,0 +1,58 @@
+"""The accuracy table from the results of the lab's last runs: never written by hand."""
+import glob
+import json
+import os
+import sys
+
+import cases
+import machine
+
+PAGE = os.path.join(machine.TOP, "docs", "accuracy.md")
+COLUMNS = [("exact", "one"), ("exact", "three"), ("exact", "same"), ("fallback", "one"), ("fallback", "three"), ("fallback", "same")]
+INTRO = """# Accuracy
+
+Bytes that the I/O record gives each disk over the bytes that the kernel's own trace saw go to that disk, file data only. Of several
+disks the one that is furthest off is shown; disks with less than 64 KiB are left out. *Exact* is the server with its helper
+(`block_trace`); *fallback* is user `nobody` without it. `total` means that the record names no disk then, with its reason, and the ratio
+is of the sum. Every stack is built in a virtual machine ([TESTING.md](TESTING.md), `scripts/lab`); this page is
+written by `scripts/lab table --write` from the results of `scripts/lab all`.
+
+- 1: one stream; 3: three streams of three files; same: three streams, two of them of one file at different places.
+- found: how many of the lab's checks of that stack hold (topology, layout against reads, layout against raw bytes, records, faults).
+"""
+
+
+def ratio(cell):
+    seen, said = cell["seen"], cell["said"]
+    if cell["attribution"] == "none":
+        return "total %.3f" % (sum(said.values()) / sum(seen.values())) if sum(seen.values()) and sum(said.values()) else "unknown"
+    shares = [said.get(disk, 0) / seen[disk] if seen.get(disk) else float("inf") for disk in {**seen, **said} if max(seen.get(disk, 0), said.get(disk, 0)) >= 64 << 10]
+    return "%.3f" % max(shares, key=lambda share: abs(share - 1)) if shares else "–"
+
+
+def rows(results):
+    found = {os.path.basename(path)[:-5]: json.load(open(path)) for path in glob.glob(os.path.join(results, "*.json"))}
+    for case in cases.all_cases():
+        if case.name not in found:
+            continue
+        row = found[case.name]
+        cells = {(cell["mode"], cell["scenario"]): ratio(cell) for cell in row["cells"]}
+        good = sum(finding["wrong"] is None for finding in row["findings"])
+        yield [case.name, "%s, %s" % (case.what, case.fs)] + [cells.get(key, "") for key in COLUMNS] + ["%d/%d" % (good, len(row["findings"]))], row["kernel"]
+
+
+def main(results, write):
+    lines, kernels = [], set()
+    for row, kernel in rows(results):
+        kernels.add(kernel)
+        lines.append("| " + " | ".join(row) + " |")
+    if not lines:
+        print("error: there are no results yet; run `scripts/lab all`", file=sys.stderr)
+        return 1
+    head = ["| name | stack | exact 1 | exact 3 | exact same | fallback 1 | fallback 3 | fallback same | found |", "| --- | --- | " + "--- | " * 7]
+    text = "\n".join([INTRO, "Kernel: %s." % ", ".join(sorted(kernels)), "", *[line.strip() for line in head], *lines]) + "\n"
+    if write:
+        with open(PAGE, "w") as out:
+            out.write(text)
+    print(text)
+    return 0
