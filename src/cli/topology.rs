@@ -25,8 +25,13 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     if arguments.json {
         return print_json(&topology);
     }
-    print(&for_people(&topology));
+    print(&printable(&for_people(&topology)));
     Ok(())
+}
+
+/// Names come from whoever mounted and labelled things: nothing in them may speak to the terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect()
 }
 
 fn for_people(topology: &Topology) -> String {

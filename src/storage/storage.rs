@@ -385,7 +385,7 @@ fn mount_by_name(path: &Path) -> Result<Mount, StorageError> {
         mount_point: "/".into(),
         kind: "unknown".to_owned(),
         source: "unlisted".to_owned(),
-        options: String::new(),
+        ..Mount::default()
     }))
 }
 
@@ -428,7 +428,7 @@ fn mount_of_unlisted(fd: BorrowedFd<'_>, path: &Path) -> Result<Mount, StorageEr
         root: "/".into(),
         kind: kind.to_owned(),
         source: "unlisted".to_owned(),
-        options: String::new(),
+        ..Mount::default()
     })
 }
 

@@ -301,6 +301,74 @@ fn overlays_show_their_layers_and_a_file_its_own() {
     assert_eq!((low.disks, high.disks), (vec![rig.names()[0].clone()], vec![rig.names()[1].clone()]));
 }
 
+/// Requests that a loop device has read, and had to be asked for.
+fn reads(device: &str) -> String {
+    let name = device.trim_start_matches("/dev/");
+    let stat = fs::read_to_string(format!("/sys/block/{name}/stat")).unwrap();
+    stat.split_whitespace().next().unwrap().to_owned()
+}
+
+#[test]
+fn a_page_view_reads_nothing_from_a_disk_whose_folders_are_not_in_memory() {
+    if cannot() {
+        return;
+    }
+    let mut rig = Rig::new(1, 64);
+    let disk = rig.loops[0].clone();
+    run("mkfs.ext4", &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", &disk]);
+    let at = rig.mount(&[&disk], "first");
+    let deep = "films/a/b/c";
+    fs::create_dir_all(at.join(deep)).unwrap();
+    run("umount", &[at.to_str().unwrap()]);
+    rig.undo.pop();
+    // Mounted anew, none of its folders is in memory.
+    let at = rig.mount(&[&disk], "second");
+    let storage =
+        Storage::start(Config { helper: HelperMode::Off, ..Config::default() }, Arc::new(SystemClock))
+            .unwrap();
+    let before = reads(&disk);
+    for _ in 0..20 {
+        let seen = storage.known_volume(&at.join(deep)).topology.unwrap();
+        assert_eq!(seen.disks, rig.names());
+    }
+    let after = reads(&disk);
+    storage.close();
+    assert_eq!(before, after, "a page view read from the disk");
+    // The test can fail: looking the name up does read.
+    assert!(at.join(deep).is_dir());
+    assert_ne!(before, reads(&disk), "the folders were in memory: this test shows nothing");
+}
+
+#[test]
+fn a_new_mount_is_seen_without_being_asked_for() {
+    if cannot() {
+        return;
+    }
+    let mut rig = Rig::new(1, 64);
+    let disk = rig.loops[0].clone();
+    run("mkfs.ext4", &["-q", &disk]);
+    let at = rig.at("mnt");
+    fs::create_dir(&at).unwrap();
+    let storage =
+        Storage::start(Config { helper: HelperMode::Off, ..Config::default() }, Arc::new(SystemClock))
+            .unwrap();
+    let first = storage.known_volume(&at);
+    rig.mount(&[&disk], "mnt");
+    let want = rig.names();
+    let deadline = spindle_base::clock::instant() + std::time::Duration::from_secs(20);
+    let is_seen = loop {
+        if storage.known_volume(&at).topology.is_some_and(|t| t.disks == want) {
+            break true;
+        }
+        if spindle_base::clock::instant() > deadline {
+            break false;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    };
+    storage.close();
+    assert!(is_seen, "{first:?}");
+}
+
 #[test]
 fn memory_is_no_disk() {
     if cannot() {

@@ -19,6 +19,7 @@
 //! | `disk_failing` | a disk's own account, or the kernel's |
 //! | `disk_hot` | 60 °C and more on a rotating disk, 75 on another |
 //! | `network_mount` | another machine's disks |
+//! | `stopped_writes` | the filesystem went read-only by itself |
 //! | `suspended` | reads wait: a suspended device or pool |
 //! | `layout_unknown` | something in the tree could not be told |
 
@@ -79,6 +80,15 @@ pub(super) fn of(node: &Node, shape: &Shape, disks: usize) -> Vec<Advice> {
         say("layout_unknown", some(&unknown, "; "));
     }
     out
+}
+
+pub(super) fn stopped_writes(kind: &str) -> Advice {
+    Advice {
+        code: "stopped_writes".to_owned(),
+        text: format!(
+            "The {kind} was mounted for writing and has gone read-only by itself: it found an error. Playing goes on; look at the kernel's log and check it before it is mounted for writing again."
+        ),
+    }
 }
 
 /// Every node that the volume's data lie on; what is behind the file of a loop device is another volume.

@@ -26,6 +26,12 @@ pub(crate) fn describe(b: &mut Builder<'_>, dir: &Path, mut node: Node) -> Node 
         node.export = Sysfs::text(&at, "pool").zip(Sysfs::text(&at, "name")).map(|(p, n)| format!("{p}/{n}"));
         node.why = Some("its disks are the Ceph cluster's".to_owned());
     }
+    if is_numbered(&node.name, "zd") {
+        return zvol(b, node);
+    }
+    if matches!(node.disk.transport.as_deref(), Some("iscsi" | "nvme-tcp" | "nvme-rdma")) {
+        node.why = Some("it comes over the network: which disks are behind it is known there".to_owned());
+    }
     if is_numbered(&node.name, "drbd") {
         node.why = Some("DRBD does not show in sysfs which device is below it".to_owned());
     }
@@ -48,6 +54,22 @@ pub(crate) fn describe(b: &mut Builder<'_>, dir: &Path, mut node: Node) -> Node 
         node.state = Some(state);
     }
     node
+}
+
+/// A ZFS volume: sysfs does not say of which pool; the links in `/dev/zvol` do.
+fn zvol(b: &mut Builder<'_>, node: Node) -> Node {
+    let size_bytes = node.size_bytes;
+    let mut out = match b.roots.zvol(&node.name) {
+        Some(volume) => b.zfs_of(&volume),
+        None => Node {
+            why: Some("of which pool this ZFS volume is does not show in /dev/zvol".to_owned()),
+            ..Node::new("zfs", &node.name)
+        },
+    };
+    out.level = Some("volume".to_owned());
+    out.path = node.path;
+    out.size_bytes = size_bytes;
+    out
 }
 
 /// Whatever is under the device's own directory.
@@ -105,6 +127,8 @@ fn transport(dir: &Path) -> Option<&'static str> {
         ("ram", "ram"),
         ("mmcblk", "mmc"),
         ("rbd", "rbd"),
+        ("pmem", "pmem"),
+        ("zd", "zfs"),
         ("drbd", "drbd"),
     ] {
         if name.strip_prefix(prefix).is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit())) {

@@ -237,6 +237,7 @@ fn raid_node(b: &mut Builder<'_>, mut node: Node, raid: &Raid, status: &str) -> 
             let format = raid.format.as_deref().unwrap_or(if layout.is_empty() { "near" } else { layout });
             Some(format!("{format}={copies}"))
         }
+        ("raid0" | "raid1", _) => None,
         (_, "ls") => Some("left-symmetric".to_owned()),
         (_, "la") => Some("left-asymmetric".to_owned()),
         (_, "rs") => Some("right-symmetric".to_owned()),

@@ -232,8 +232,13 @@ impl Builder<'_> {
     // ---- ZFS
 
     fn zfs(&mut self, mount: &Mount) -> Node {
-        let pool_name = mount.source.split(['/', '@']).next().unwrap_or("").to_owned();
-        let mut node = Node { level: Some("dataset".to_owned()), ..Node::new("zfs", &mount.source) };
+        self.zfs_of(&mount.source)
+    }
+
+    /// A dataset or volume by its name.
+    pub(crate) fn zfs_of(&mut self, name: &str) -> Node {
+        let pool_name = name.split(['/', '@']).next().unwrap_or("").to_owned();
+        let mut node = Node { level: Some("dataset".to_owned()), ..Node::new("zfs", name) };
         let mut pool =
             Node { level: Some("pool".to_owned()), ..Node::new("zfs", &pool_name) }.with_role("data");
         match self.ask.zpool_status(&pool_name) {
@@ -510,7 +515,12 @@ impl Builder<'_> {
             }
             _ => None,
         };
-        Filesystem { kind: mount.kind.clone(), uuid, mount: mount.mount_point.clone() }
+        Filesystem {
+            kind: mount.kind.clone(),
+            uuid,
+            mount: mount.mount_point.clone(),
+            stopped_writes: mount.stopped_writes,
+        }
     }
 }
 

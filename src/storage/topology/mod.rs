@@ -71,10 +71,14 @@ pub(crate) fn finish(path: &Path, filesystem: Filesystem, mut node: Node) -> Top
     let mut disks = Vec::new();
     leaves(&node, &mut disks);
     disks.sort_by_key(|d| sysfs::natural(d));
+    let mut advice = advice::of(&node, &shape, disks.len());
+    if filesystem.stopped_writes {
+        advice.insert(0, advice::stopped_writes(&filesystem.kind));
+    }
     Topology {
         path: path.to_owned(),
         filesystem,
-        advice: advice::of(&node, &shape, disks.len()),
+        advice,
         tier: tier(&node),
         node,
         columns: shape.columns,

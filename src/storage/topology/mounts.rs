@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// One line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Mount {
     pub(crate) id: u64,
     /// Device of the superblock: the block device itself for ext4 and xfs, anonymous (0:N) for btrfs,
@@ -16,6 +16,9 @@ pub(crate) struct Mount {
     pub(crate) source: String,
     /// Options of the superblock, as written, separated by commas.
     pub(crate) options: String,
+    /// The owner mounted it for writing (the mount's own options), and the filesystem takes no writes (the superblock's): it
+    /// has found an error and stopped them.
+    pub(crate) stopped_writes: bool,
 }
 
 impl Mount {
@@ -61,15 +64,20 @@ fn line(text: &str) -> Option<Mount> {
     let (major, minor) = left.nth(1)?.split_once(':')?;
     let root = unescape(left.next()?);
     let mount_point = unescape(left.next()?);
+    let has = |options: &str, word: &str| options.split(',').any(|o| o == word);
+    let is_writable_here = left.next().is_some_and(|o| has(o, "rw"));
     let mut right = right.split(' ');
+    let (kind, source) = (right.next()?.to_owned(), unescape(right.next()?));
+    let options = right.next().unwrap_or("").to_owned();
     Some(Mount {
         id,
         device: (major.parse().ok()?, minor.parse().ok()?),
         root: root.into(),
         mount_point: mount_point.into(),
-        kind: right.next()?.to_owned(),
-        source: unescape(right.next()?),
-        options: right.next().unwrap_or("").to_owned(),
+        stopped_writes: is_writable_here && has(&options, "ro"),
+        kind,
+        source,
+        options,
     })
 }
 
@@ -124,9 +132,18 @@ nonsense
                 mount_point: "/srv/my films".into(),
                 kind: "btrfs".into(),
                 source: "/dev/loop1".into(),
-                options: "rw,subvol=/sub".into()
+                options: "rw,subvol=/sub".into(),
+                stopped_writes: false,
             }
         );
+    }
+
+    #[test]
+    fn a_filesystem_that_stopped_writes_is_told_from_one_that_was_mounted_without() {
+        let stopped = |text: &str| parse(text).remove(0).stopped_writes;
+        assert!(stopped("1 0 8:1 / /m rw,relatime - ext4 /dev/sda1 ro,errors=remount-ro"));
+        assert!(!stopped("1 0 8:1 / /m ro,relatime - ext4 /dev/sda1 ro"));
+        assert!(!stopped("1 0 8:1 / /m rw - ext4 /dev/sda1 rw,errors=remount-ro"));
     }
 
     #[test]

@@ -38,6 +38,9 @@ pub struct Filesystem {
     pub uuid: Option<String>,
     /// Where it is mounted.
     pub mount: PathBuf,
+    /// It was mounted for writing and takes no writes any more: it has found an error.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped_writes: bool,
 }
 
 /// One storey of a volume. What is not known is absent; `why` says so where it matters.

@@ -92,6 +92,30 @@ impl Roots {
         })
     }
 
+    /// The ZFS volume (`pool/name`) that a device `zdN` is, by the links in `/dev/zvol`.
+    pub(crate) fn zvol(&self, device_name: &str) -> Option<String> {
+        let top = self.dev.join("zvol");
+        let mut folders = vec![top.clone()];
+        let mut looked_at = 0;
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).ok()?.flatten() {
+                looked_at += 1;
+                if looked_at > 16_384 {
+                    return None;
+                }
+                let path = entry.path();
+                match std::fs::read_link(&path) {
+                    Ok(target) if target.file_name().is_some_and(|n| n == device_name) => {
+                        return Some(path.strip_prefix(&top).ok()?.display().to_string());
+                    }
+                    Ok(_) => {}
+                    Err(_) => folders.push(path),
+                }
+            }
+        }
+        None
+    }
+
     /// The sysfs directory of a block device by the name that a filesystem, pool or person uses for it:
     /// `/dev/sda1`, `/dev/mapper/NAME`, `/dev/VG/LV`, a link of `/dev/disk`, or a bare kernel name.
     pub(crate) fn block_device(&self, name: &str) -> Option<PathBuf> {

@@ -199,3 +199,15 @@ fn network_mounts_show_server_and_export_and_claim_no_disk() {
     let all = serde_json::to_string(&[m.topology("/cifs/a"), m.topology("/dav/a")]).unwrap();
     assert!(!all.contains("secret") && !all.contains("u:p"), "{all}");
 }
+
+#[test]
+fn a_filesystem_that_has_gone_read_only_by_itself_is_worth_the_first_word() {
+    let m = Machine::new(
+        "sata sda 8:0
+         %file proc/self/mountinfo
+         1 0 8:0 / /m rw - ext4 /dev/sda ro,errors=remount-ro
+         %%",
+    );
+    let top = m.topology("/m/a");
+    assert_eq!((codes(&top), top.filesystem.stopped_writes), (vec!["stopped_writes"], true));
+}

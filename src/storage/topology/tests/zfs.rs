@@ -174,6 +174,24 @@ fn without_the_tool_the_pool_is_named_and_says_so() {
 }
 
 #[test]
+fn a_filesystem_on_a_zfs_volume_leads_to_its_pool() {
+    let m = machine(&status("tank  ONLINE  0  0  0\n  /dev/sda1  ONLINE  0  0  0"));
+    let device = m.at("sys/devices/virtual/block/zd16");
+    std::fs::create_dir_all(&device).unwrap();
+    std::fs::write(device.join("size"), "100\n").unwrap();
+    std::fs::write(device.join("dev"), "230:16\n").unwrap();
+    for link in ["sys/class/block/zd16", "sys/dev/block/230:16"] {
+        std::os::unix::fs::symlink(&device, m.at(link)).unwrap();
+    }
+    assert_eq!(drawn(&m.of_device("230:16").node), "zfs:volume:zd16");
+    std::fs::create_dir_all(m.at("dev/zvol/tank/vm")).unwrap();
+    std::os::unix::fs::symlink("../../../zd16", m.at("dev/zvol/tank/vm/disk0")).unwrap();
+    let top = m.of_device("230:16");
+    assert_eq!(drawn(&top.node), "zfs:volume[zfs:pool[partition[disk:sda]]]");
+    assert_eq!((top.node.name.as_str(), top.node.size_bytes), ("tank/vm/disk0", 51_200));
+}
+
+#[test]
 fn the_json_of_newer_tools_is_understood_alike() {
     let text = r#"{"output_version":{"command":"zpool status"},"pools":{"tank":{"name":"tank","state":"DEGRADED",
      "scan_stats":{"function":"SCRUB","state":"SCANNING","to_examine":"1000","issued":"250","issued_bytes_per_scan":"10"},
