@@ -355,6 +355,127 @@ await test("the I/O view shows each disk while it plays and afterwards", { size:
   await t.accessible();
 });
 
+await test("a file's map is drawn, looked at closer by mouse and keys, and read out", {}, async (t) => {
+  await t.go("/item/plain");
+  await t.id("band").waitFor();
+  check((await t.id("layout").innerText()).includes("It lies on 4 disks, in 34 pieces, spread evenly; each byte has 2 copies."), "the sentence");
+  check((await t.id("layout-exact").innerText()) === "Exact", "exact");
+  const lanes = t.page.getByRole("group", { name: /Map of the file/ });
+  await lanes.scrollIntoViewIfNeeded();
+  const colours = await t.page.evaluate(() => {
+    const c = document.querySelector("[data-testid=band] canvas");
+    const { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
+    return new Set(Array.from({ length: data.length / 4 }, (_, i) => data.slice(i * 4, i * 4 + 3).join())).size;
+  });
+  check(colours > 4, `the disks' colours are drawn, not ${colours}`);
+  const box = await lanes.boundingBox();
+  await t.page.mouse.move(box.x + box.width * 0.25, box.y + 20);
+  const under = (await t.id("band-read").textContent()).replace(/\s+/g, " ");
+  check(/copy 1 on sd[bc], column [12] of 2/.test(under), `what lies under the pointer: ${under}`);
+  await t.page.mouse.down();
+  await t.page.mouse.move(box.x + box.width * 0.5, box.y + 20);
+  await t.page.mouse.up();
+  const size = 4_240_000_000;
+  const from = Number(await t.id("band").getAttribute("data-from"));
+  check(Math.abs(from / size - 0.25) < 0.02, `a range that is drawn is what is seen, from ${from}`);
+  await lanes.focus();
+  await t.page.keyboard.press("Escape");
+  check(Number(await t.id("band").getAttribute("data-from")) === 0, "and back");
+  await t.page.keyboard.press("End");
+  check((await t.id("band-read").innerText()).includes("copy 2 on"), "keys read it out too");
+  await t.page.keyboard.press("+");
+  check(Number(await t.id("band").getAttribute("data-from")) > 0, "plus looks closer");
+  await t.shot("layout", true);
+  await t.accessible();
+});
+
+await test("a file in 50,000 pieces is drawn at once", { file: "shattered" }, async (t) => {
+  await t.go("/item/plain");
+  await t.id("band").waitFor();
+  check((await t.id("layout").innerText()).includes("50,000 pieces"), "all are counted");
+  const lanes = t.page.getByRole("group", { name: /Map of the file/ });
+  await lanes.focus();
+  const ms = await t.page.evaluate(async () => {
+    const from = performance.now();
+    for (let i = 0; i < 8; i += 1) {
+      document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "+", bubbles: true }));
+      await new Promise(requestAnimationFrame);
+    }
+    return (performance.now() - from) / 8;
+  });
+  process.stdout.write(`        50,000 pieces: ${ms.toFixed(1)} ms a picture\n`);
+  await t.shot("layout-shattered", true);
+});
+
+await test("a map that is not exact says why", { file: "inexact" }, async (t) => {
+  await t.go("/item/plain");
+  await t.id("layout").waitFor();
+  check((await t.id("layout-exact").innerText()) === "Not exact", "not exact");
+  check((await t.id("layout").innerText()).includes("chunk tree is not readable"), "with the reason");
+  check((await t.id("band").count()) === 0, "nothing is drawn that is not known");
+});
+
+await test("a disk that fails, guessed stretches and reads for lost bytes are told, and two sessions compared", {}, async (t) => {
+  for (const item of ["plain", "resume"]) {
+    await t.go(`/watch/${item}?t=0`);
+    await t.plays();
+    const id = await t.id("player").getAttribute("data-session");
+    t.mock.age(id, 38);
+    await t.page.keyboard.press("Escape");
+    await t.page.waitForFunction(() => !document.querySelector("[data-testid=player]"));
+    await t.page.waitForTimeout(300);
+  }
+  await t.go("/history");
+  await t.id("history-entry").first().click();
+  await t.id("io-fault").waitFor();
+  check((await t.id("io-fault").innerText()).includes("Playback went on from the other disks."), "what became of it");
+  check((await t.id("io-attribution").innerText()).includes("within 3.0 % of the truth"), "the measured error");
+  check((await t.id("io-spans").locator("li").count()) === 3, "what was in force when");
+  check(Number(await t.page.locator("[data-source=make_up]").getAttribute("data-bytes")) > 0, "reads for lost bytes apart");
+  check((await t.id("io-parity").count()) === 3 && (await t.id("io-beside").count()) === 2, "parity by disk; processor and system disk beside");
+  await t.id("band").waitFor();
+  await t.page.locator(".u-over").first().waitFor();
+  await t.page.waitForTimeout(600);
+  await t.shot("record-fault", true);
+  await t.accessible();
+  await t.page.emulateMedia({ colorScheme: "light" });
+  await t.page.waitForTimeout(600);
+  await t.shot("record-fault-light", true);
+  await t.accessible();
+  const json = await t.page.evaluate(async (href) => (await fetch(href)).json(), await t.id("io-json").getAttribute("href"));
+  check(json.series.t_s.length > 30, "JSON is linked");
+  await t.id("io-compare").click();
+  await t.id("history-entry").first().click();
+  await t.id("compare-side").nth(1).waitFor();
+  check((await t.id("compare-row").count()) > 8, "figures next to each other");
+  await t.page.locator(".u-over").nth(1).waitFor();
+  await t.page.waitForTimeout(600);
+  await t.shot("compare-light", true);
+  await t.accessible();
+  await t.page.emulateMedia({ colorScheme: "dark" });
+  await t.page.waitForTimeout(600);
+  await t.shot("compare", true);
+});
+
+await test("light and dark are chosen in the settings, and kept; the player stays dark", {}, async (t) => {
+  await t.go("/settings");
+  await t.id("theme-light").click();
+  const ground = () => t.page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+  check((await ground()) === "rgb(243, 245, 248)", `light is ${await ground()}`);
+  await t.accessible();
+  for (const [name, hash] of [["home", "/"], ["library", "/library/lib-films"], ["item", "/item/resume"], ["settings", "/settings"]]) {
+    await t.go(hash);
+    await t.page.waitForTimeout(900);
+    await t.shot(`light-${name}`);
+    await t.accessible();
+  }
+  await t.page.reload();
+  check((await ground()) === "rgb(243, 245, 248)", "and kept");
+  await t.go("/watch/plain?t=1");
+  await t.plays(1);
+  check((await t.page.evaluate(() => getComputedStyle(document.querySelector("[data-testid=player]")).color)) === "rgb(233, 238, 245)", "light words on dark");
+});
+
 await test("played to its end it offers what comes next", {}, async (t) => {
   await t.go("/watch/ep-1-4?t=38");
   await t.plays(38);

@@ -202,7 +202,7 @@ export const topology = {
 const NAMES = ["sdb", "sdc", "sdd", "sde"];
 
 /** A record that grows with time: even reads, a jump at 12 s and one at 27 s, a short stall. */
-export function ioRecord({ session, item: itemId, method = "direct_play", seconds, ended }) {
+export function ioRecord({ session, item: itemId, method = "direct_play", seconds, ended, hurt = false }) {
   const t_s = [];
   const series = Object.fromEntries(NAMES.map((n) => [n, { read_bytes: [], reads: [] }]));
   const cpu = [];
@@ -233,7 +233,19 @@ export function ioRecord({ session, item: itemId, method = "direct_play", second
     client: "browser",
     started: new Date(Date.now() - seconds * 1000).toISOString(),
     ...(ended ? { ended } : {}),
-    attribution: "block_trace",
+    attribution: hurt ? "sampled_map" : "block_trace",
+    ...(hurt && seconds > 20
+      ? {
+          why: "the tracing helper ended at 0:20 and was started again",
+          error_share: 0.03,
+          attribution_spans: [
+            { from_s: 0, to_s: 20, attribution: "block_trace" },
+            { from_s: 20, to_s: 26, attribution: "sampled_map", why: "the helper was being started again" },
+            { from_s: 26, to_s: seconds, attribution: "block_trace" },
+          ],
+          faults: [{ at_s: 18, disk: "sdc", what: "it was taken out while it was read; the mirror has the same bytes" }],
+        }
+      : {}),
     served_bytes: Math.round(total * 0.93),
     read_bytes: total,
     cached_bytes: Math.round(total * 0.06),
@@ -243,6 +255,7 @@ export function ioRecord({ session, item: itemId, method = "direct_play", second
       reads: series[n].reads.reduce((a, b) => a + b, 0),
       read_bytes: sums[i],
       metadata_bytes: i === 0 ? 147_456 : 0,
+      ...(hurt && i > 0 ? { parity_bytes: Math.round(sums[i] * 0.11), reconstruct_bytes: Math.round(sums[i] * 0.2) } : {}),
       sequential_share: 0.91 - i * 0.02,
       mean_request_bytes: 509_000 - i * 9000,
       latency_us: { p50: 4100 + i * 300, p95: 14_200 + i * 800, p99: 31_000 + i * 4000 },

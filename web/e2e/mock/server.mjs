@@ -40,7 +40,7 @@ export async function startMock({ port = 0, account = true, storage, file: layou
   const problem = (res, status, detailText) => json(res, status, { type: "about:blank", title: `Status ${status}`, status, detail: detailText });
   const seconds = (s) => Math.floor(((s.endedAt ?? Date.now()) - s.startedAt) / 1000) + s.ahead;
   const view = (s) => ({ session: s.id, user: "ada", client: "browser", item: s.item.id, title: s.item.title, method: s.method, bitrate: 8_300_000, position_s: s.position, duration_s: s.item.duration_s, paused: s.paused, buffered_s: s.buffered, disks: ratesNow(seconds(s)), started: new Date(s.startedAt).toISOString(), ended: false });
-  const record = (s) => ioRecord({ session: s.id, item: s.item.id, method: s.method, seconds: seconds(s), ended: s.endedAt ? new Date(s.endedAt).toISOString() : undefined });
+  const record = (s) => ioRecord({ hurt: s.item.id === "resume", session: s.id, item: s.item.id, method: s.method, seconds: seconds(s), ended: s.endedAt ? new Date(s.endedAt).toISOString() : undefined });
   const send = (name, data) => {
     for (const res of streams) res.write(`event: ${name}\ndata: ${JSON.stringify(data)}\n\n`);
   };

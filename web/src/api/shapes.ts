@@ -167,6 +167,13 @@ function nodeOf(value: unknown, depth = 0): TopologyNode {
   };
 }
 
+function tierOf(value: unknown): Topology["tier"] {
+  const tier = object(value);
+  const names = (of: unknown): string[] => (Array.isArray(of) ? of.filter((n): n is string => typeof n === "string") : []);
+  const kind = text(tier.kind);
+  return kind ? { kind, fast: names(tier.fast), slow: names(tier.slow), mode: text(tier.mode), state: text(tier.state) } : null;
+}
+
 function topologyOf(value: Loose): Topology | null {
   if (value.node === undefined || value.node === null) return null;
   const filesystem = object(value.filesystem);
@@ -182,6 +189,7 @@ function topologyOf(value: Loose): Topology | null {
     copies: number(value.copies) ?? 0,
     disks: Array.isArray(value.disks) ? value.disks.filter((d): d is string => typeof d === "string") : [],
     layout: text(value.layout) ?? "unknown",
+    tier: tierOf(value.tier),
     advice: Array.isArray(value.advice) ? (value.advice as Topology["advice"]) : [],
   };
 }
@@ -217,6 +225,7 @@ export function storageOf(value: unknown): StorageReport {
       return libraries.map((library) => ({
         library: text(object(library).id) ?? text(row.library) ?? nameOf(library),
         name: nameOf(library),
+        path: text(object(library).path) ?? topology?.path ?? "",
         topology,
         error,
       }));
@@ -240,6 +249,10 @@ export function layoutOf(value: unknown): Layout {
     per_disk: Array.isArray(layout.per_disk) ? (layout.per_disk as Layout["per_disk"]) : [],
     fragments: number(layout.fragments) ?? 0,
     evenness: number(layout.evenness) ?? 0,
+    via: text(layout.via),
+    truncated: layout.truncated ? (layout.truncated as Layout["truncated"]) : undefined,
+    candidates: Array.isArray(layout.candidates) ? (layout.candidates as string[]) : [],
+    special: object(layout.special) as Layout["special"],
   };
 }
 
@@ -260,15 +273,14 @@ export function recordOf(value: unknown): IoRecord {
     stalls: Array.isArray(record.stalls) ? (record.stalls as IoRecord["stalls"]) : [],
     faults: rowsOf(record.faults).map((row) => ({
       at_s: number(row.at_s) ?? 0,
-      disk: text(row.disk),
-      text: text(row.text) ?? text(row.what) ?? "a disk failed",
-      recovered: typeof row.recovered === "boolean" ? row.recovered : undefined,
+      disk: text(row.disk) ?? "",
+      what: text(row.what) ?? "it failed",
     })),
-    spans: rowsOf(record.spans).flatMap((row) => {
-      const mode = text(row.mode) ?? text(row.attribution);
+    attribution_spans: rowsOf(record.attribution_spans).flatMap((row) => {
+      const attribution = text(row.attribution);
       const from = number(row.from_s);
-      return mode && from !== undefined
-        ? [{ from_s: from, to_s: number(row.to_s) ?? from, mode: mode as Attribution, why: text(row.why) }]
+      return attribution && from !== undefined
+        ? [{ from_s: from, to_s: number(row.to_s) ?? from, attribution: attribution as Attribution, why: text(row.why) }]
         : [];
     }),
     series: {

@@ -283,9 +283,9 @@ export interface IoDisk {
   read_bytes: number;
   /** Of `read_bytes`: what the filesystem read for itself. */
   metadata_bytes?: number;
-  /** Parity that was read, and bytes that were made from it because a disk is gone. */
+  /** Of `read_bytes`: parity, and other columns of a row, read to make up what could not be read. */
   parity_bytes?: number;
-  reconstructed_bytes?: number;
+  reconstruct_bytes?: number;
   sequential_share?: number | null;
   mean_request_bytes?: number | null;
   latency_us?: { p50: number; p95: number; p99: number } | null;
@@ -318,17 +318,15 @@ export interface IoSeries {
 /** Something that went wrong with a disk while it was read. */
 export interface IoFault {
   at_s: number;
-  disk?: string;
-  text: string;
-  /** Whether playback went on. */
-  recovered?: boolean;
+  disk: string;
+  what: string;
 }
 
 /** A stretch of time that was attributed in another way than the rest. */
 export interface IoSpan {
   from_s: number;
   to_s: number;
-  mode: Attribution;
+  attribution: Attribution;
   why?: string | null;
 }
 
@@ -361,7 +359,7 @@ export interface IoRecord {
   seeks: IoSeek[];
   stalls: IoStall[];
   faults: IoFault[];
-  spans: IoSpan[];
+  attribution_spans: IoSpan[];
   series: IoSeries;
 }
 
@@ -395,6 +393,8 @@ export interface TopologyNode {
   kind: string;
   name: string;
   level?: string | null;
+  /** How copies or parity are arranged in it: `near=2`, `left-symmetric`. */
+  arrangement?: string | null;
   columns?: number | null;
   copies?: number | null;
   chunk_bytes?: number | null;
@@ -413,6 +413,8 @@ export interface TopologyNode {
   /** How it is known whether it sleeps, without waking it. */
   asleep_source?: string | null;
   temperature_c?: number | null;
+  /** Seconds since that was read: a sleeping disk is not asked. */
+  temperature_age_s?: number | null;
   health?: "ok" | "failing" | "unknown" | null;
   health_why?: string | null;
   /** `data`, `parity`, `mirror`, `cache`, `log`, `special`, `spare`, `origin`, `metadata`. */
@@ -446,6 +448,8 @@ export interface Topology {
   copies: number;
   disks: string[];
   layout: string;
+  /** Fast disks before slow ones. */
+  tier?: { kind: string; fast: string[]; slow: string[]; mode?: string | null; state?: string | null } | null;
   advice: Reason[];
 }
 
@@ -463,6 +467,7 @@ export interface Volume {
   /** Id and name of the library. */
   library: string;
   name: string;
+  path: string;
   topology: Topology | null;
   error?: string;
 }
@@ -493,9 +498,29 @@ export interface Layout {
   exact: boolean;
   why_inexact?: string | null;
   extents: LayoutExtent[];
-  per_disk: { disk: string; bytes: number; share: number }[];
+  per_disk: { disk: string; bytes: number; share: number; missing?: boolean }[];
   fragments: number;
   evenness: number;
+  /** The file that is read in its place: a branch of a union. */
+  via?: string;
+  /** Where the list of runs ends before the file does. */
+  truncated?: { listed_extents: number; from_byte: number };
+  /** Disks that it may be on, where no more is known. */
+  candidates: string[];
+  special: LayoutSpecial;
+}
+
+/** Bytes of a file that are not simply somewhere. */
+export interface LayoutSpecial {
+  unwritten_bytes?: number;
+  shared_bytes?: number;
+  compressed_bytes?: number;
+  inline_bytes?: number;
+  pending_bytes?: number;
+  encrypted_bytes?: number;
+  degraded_bytes?: number;
+  rebuilt_bytes?: number;
+  lost_bytes?: number;
 }
 
 export interface ScanReport {

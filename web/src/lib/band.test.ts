@@ -14,6 +14,8 @@ const layout: Layout = {
   per_disk: ["sda", "sdb", "sdc", "sdd"].map((disk) => ({ disk, bytes: 40, share: 0.25 })),
   fragments: 2,
   evenness: 1,
+  candidates: [],
+  special: {},
 };
 
 describe("band", () => {

@@ -6,6 +6,7 @@
  */
 
 import type { Layout } from "../api/types";
+import { bytes } from "./format";
 import { byDisk } from "./hue";
 
 /** One piece of one copy, in typed arrays: a file may have a million. */
@@ -93,7 +94,7 @@ function after(sorted: Float64Array, value: number): number {
 export function binsOf(pieces: Pieces, from: number, to: number, count: number): Bins {
   const disks = Math.max(1, pieces.disks.length);
   const width = Math.max(1e-9, (to - from) / count);
-  const bytes = pieces.lanes.map((lane) => {
+  const lanes = pieces.lanes.map((lane) => {
     const sums = new Float64Array(count * disks);
     for (let i = Math.max(0, after(lane.from, from) - 1); i < lane.from.length; i += 1) {
       const start = lane.from[i] as number;
@@ -118,7 +119,7 @@ export function binsOf(pieces: Pieces, from: number, to: number, count: number):
     const bin = Math.floor((at - from) / width);
     if (bin >= 0 && bin < count) starts[bin] = (starts[bin] as number) + 1;
   }
-  return { from, to, count, disks, bytes, starts };
+  return { from, to, count, disks, bytes: lanes, starts };
 }
 
 /** What lies at a byte: one place a copy. */
@@ -170,4 +171,24 @@ function evenWords(evenness: number): string {
   if (evenness >= 0.95) return "spread evenly";
   if (evenness >= 0.75) return "spread almost evenly";
   return "spread unevenly";
+}
+
+/** What is special about some of a file's bytes, worst first. */
+export function specialWords(layout: Layout): { tone: "bad" | "warn" | "plain"; text: string }[] {
+  const s = layout.special;
+  const rows: [bytes: number | undefined, tone: "bad" | "warn" | "plain", text: string][] = [
+    [s.lost_bytes, "bad", "are lost: no copy is left, and nothing to make them from"],
+    [s.rebuilt_bytes, "warn", "have no copy left; each read makes them from what other disks hold"],
+    [s.degraded_bytes, "warn", "have a copy on a disk that is gone or being rebuilt"],
+    [s.compressed_bytes, "plain", "are stored compressed: lengths are those of the contents"],
+    [s.inline_bytes, "plain", "are small enough to lie within the filesystem's trees"],
+    [s.unwritten_bytes, "plain", "are set aside and never written: zeros, read from no disk"],
+    [s.pending_bytes, "plain", "are not on a disk yet"],
+    [s.shared_bytes, "plain", "are shared with other files"],
+    [s.encrypted_bytes, "plain", "are encrypted on the disk"],
+  ];
+  const words = rows.flatMap(([n, tone, text]) => (n ? [{ tone, text: `${bytes(n)} ${text}.` }] : []));
+  if (layout.via) words.push({ tone: "plain", text: `It is read from ${layout.via}.` });
+  if (layout.candidates.length > 0) words.push({ tone: "plain", text: `It may be on ${layout.candidates.join(", ")}.` });
+  return words;
 }

@@ -1,6 +1,18 @@
 import { describe, expect, it } from "vitest";
 import type { IoRecord } from "../api/types";
-import { areaPath, attributionWords, diskNames, plotData, ratesOfDisk, sources, timeSpan } from "./record";
+import {
+  areaPath,
+  attributionWords,
+  betterOf,
+  compareRows,
+  diskNames,
+  faultWords,
+  meanRequest,
+  plotData,
+  ratesOfDisk,
+  sources,
+  timeSpan,
+} from "./record";
 
 const record: IoRecord = {
   session: "s",
@@ -17,7 +29,7 @@ const record: IoRecord = {
   seeks: [{ at_s: 9, from_byte: 1, to_byte: 2, disks_before: ["sda"], disks_after: ["sdc"] }],
   stalls: [],
   faults: [],
-  spans: [],
+  attribution_spans: [],
   series: {
     interval_ms: 500,
     t_s: [0, 0.5, 1],
@@ -52,7 +64,7 @@ describe("record", () => {
   });
 
   it("shares what was read among disks, memory and unattributed", () => {
-    expect(sources(record).map((s) => s.share)).toEqual([0.8, 0.2, 0]);
+    expect(sources(record).map((s) => s.share)).toEqual([0.8, 0, 0, 0.2, 0]);
     const empty = { ...record, read_bytes: 0, cached_bytes: 0 };
     expect(sources(empty).every((s) => s.share === 0)).toBe(true);
   });
@@ -60,6 +72,30 @@ describe("record", () => {
   it("covers marks beyond the series and is never empty", () => {
     expect(timeSpan(record, false)).toEqual({ from: 0, to: 9 });
     expect(timeSpan({ ...record, seeks: [] }, true).to).toBe(30);
+  });
+
+  it("tells apart what was read to make up lost bytes, and metadata", () => {
+    const hurt = { ...record, disks: [{ disk: "sda", reads: 4, read_bytes: 8, parity_bytes: 2, reconstruct_bytes: 1, metadata_bytes: 5, share: 1 }], read_bytes: 8, cached_bytes: 0 };
+    expect(Object.fromEntries(sources(hurt).map((s) => [s.name, s.bytes]))).toEqual({ disks: 5, make_up: 3, metadata: 5, memory: 0, unattributed: 0 });
+    expect(meanRequest(hurt)).toBe(2);
+  });
+
+  it("says whether playback went on after a disk failed", () => {
+    const fault = { at_s: 0.5, disk: "sdb", what: "it does not answer" };
+    expect(faultWords(record, fault)).toBe("sdb: it does not answer. Playback went on from the other disks.");
+    expect(faultWords({ ...record, ended: "now" }, { ...fault, at_s: 1 })).toBe("sdb: it does not answer. Nothing was read after it.");
+  });
+
+  it("states the measured error where it is known", () => {
+    expect(attributionWords("sampled_map", undefined, 0.04).text).toContain("within 4.0 % of the truth");
+    expect(attributionWords("sampled_map", undefined, 0).text).toContain("the same");
+  });
+
+  it("compares two sessions, and says which is better only where it is", () => {
+    const rows = compareRows(record, { ...record, stalls: [{ at_s: 1, duration_s: 1, cause: "x" }] });
+    expect(betterOf(rows.find((r) => r.label === "Stalls")!)).toBe("a");
+    expect(betterOf(rows.find((r) => r.label === "Sent to the player")!)).toBe(null);
+    expect(betterOf(rows.find((r) => r.label === "Columns used")!)).toBe(null);
   });
 
   it("says how sure the attribution is, and why not surer", () => {

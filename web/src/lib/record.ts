@@ -1,6 +1,7 @@
 /** Turns an I/O record into what is drawn and said. Pure; the server's figures are not recomputed. */
 
-import type { Attribution, IoRecord, IoSeries } from "../api/types";
+import type { Attribution, IoFault, IoRecord, IoSeries } from "../api/types";
+import { bytes, latency, percent } from "./format";
 import { byDisk, diskColours } from "./hue";
 
 /** Every physical disk the record names, sorted. */
@@ -21,8 +22,8 @@ export function recordColours(record: IoRecord): Map<string, string> {
 /** Bytes a second of one disk at each time of the series. */
 export function ratesOfDisk(series: IoSeries, disk: string): number[] {
   const perSecond = 1000 / Math.max(1, series.interval_ms);
-  const bytes = series.disks[disk]?.read_bytes ?? [];
-  return series.t_s.map((_, i) => (bytes[i] ?? 0) * perSecond);
+  const read = series.disks[disk]?.read_bytes ?? [];
+  return series.t_s.map((_, i) => (read[i] ?? 0) * perSecond);
 }
 
 export interface PlotData {
@@ -73,7 +74,7 @@ export function areaPath(
 }
 
 /** How the bytes were laid to disks, in words: how sure, and why not surer. */
-export function attributionWords(mode: Attribution, why?: string | null): { title: string; text: string } {
+export function attributionWords(mode: Attribution, why?: string | null, error?: number | null): { title: string; text: string } {
   switch (mode) {
     case "block_trace":
       return {
@@ -83,7 +84,7 @@ export function attributionWords(mode: Attribution, why?: string | null): { titl
     case "sampled_map":
       return {
         title: "From the map",
-        text: `Reads were counted and laid on the file's map of disks${why ? `: ${sentence(why)}` : "."}`,
+        text: `Reads were counted and laid on the file's map of disks${why ? `: ${sentence(why)}` : "."}${errorWords(error)}`,
       };
     case "none":
       return {
@@ -95,6 +96,12 @@ export function attributionWords(mode: Attribution, why?: string | null): { titl
   }
 }
 
+function errorWords(error: number | null | undefined): string {
+  if (error === null || error === undefined) return "";
+  if (error <= 0) return " Measured against the trace, such figures were the same.";
+  return ` Measured against the trace, a disk's bytes were within ${percent(error)} of the truth.`;
+}
+
 /** Ends in a full stop; with `capital` starts with one. */
 function sentence(text: string, capital = false): string {
   const trimmed = text.trim();
@@ -102,10 +109,21 @@ function sentence(text: string, capital = false): string {
   return capital ? ended.charAt(0).toUpperCase() + ended.slice(1) : ended;
 }
 
-/** Parts of the bytes read for a stream, largest first, for one stacked bar. */
-export function sources(record: IoRecord): { name: string; bytes: number; share: number }[] {
-  const rows = [
-    { name: "disks", bytes: Math.max(0, record.read_bytes) },
+/** Bytes that were read only because others could not be: parity, and other columns of a row. */
+export const makeUpBytes = (record: IoRecord): number => record.disks.reduce((sum, d) => sum + (d.parity_bytes ?? 0) + (d.reconstruct_bytes ?? 0), 0);
+
+/** What the filesystem read for itself beside the file. */
+export const metadataBytes = (record: IoRecord): number => record.disks.reduce((sum, d) => sum + (d.metadata_bytes ?? 0), 0);
+
+export type Source = "disks" | "make_up" | "metadata" | "memory" | "unattributed";
+
+/** Parts of the bytes moved for a stream, in a fixed order, for one stacked bar. */
+export function sources(record: IoRecord): { name: Source; bytes: number; share: number }[] {
+  const extra = Math.min(makeUpBytes(record), record.read_bytes);
+  const rows: { name: Source; bytes: number }[] = [
+    { name: "disks", bytes: Math.max(0, record.read_bytes - extra) },
+    { name: "make_up", bytes: extra },
+    { name: "metadata", bytes: metadataBytes(record) },
     { name: "memory", bytes: Math.max(0, record.cached_bytes) },
     { name: "unattributed", bytes: Math.max(0, record.unattributed_bytes) },
   ];
@@ -113,12 +131,79 @@ export function sources(record: IoRecord): { name: string; bytes: number; share:
   return rows.map((row) => ({ ...row, share: total > 0 ? row.bytes / total : 0 }));
 }
 
+/** Whether bytes were still read after a moment: a fault that playback survived. */
+export function wentOn(record: IoRecord, at_s: number): boolean {
+  const { t_s, disks } = record.series;
+  return t_s.some((t, i) => t > at_s && Object.values(disks).some((d) => (d.read_bytes[i] ?? 0) > 0));
+}
+
+/** A fault in a sentence. */
+export function faultWords(record: IoRecord, fault: IoFault): string {
+  const what = sentence(`${fault.disk ? `${fault.disk}: ` : ""}${fault.what}`, false);
+  if (wentOn(record, fault.at_s)) return `${what} Playback went on from the other disks.`;
+  return record.ended ? `${what} Nothing was read after it.` : what;
+}
+
+/** Mean size of a disk request, over all disks. */
+export function meanRequest(record: IoRecord): number | null {
+  const reads = record.disks.reduce((sum, d) => sum + d.reads, 0);
+  const read = record.disks.reduce((sum, d) => sum + d.read_bytes, 0);
+  return reads > 0 ? read / reads : null;
+}
+
+/** A row of the comparison of two records. */
+export interface Compared {
+  label: string;
+  a: number | null;
+  b: number | null;
+  /** Which way is better; absent where it is neither. */
+  better?: "more" | "less";
+  show: (value: number) => string;
+}
+
+/** The figures of two sessions next to each other. */
+export function compareRows(a: IoRecord, b: IoRecord): Compared[] {
+  const row = (label: string, of: (r: IoRecord) => number | null | undefined, show: Compared["show"], better?: Compared["better"]): Compared => ({
+    label,
+    a: of(a) ?? null,
+    b: of(b) ?? null,
+    better,
+    show,
+  });
+  const worst = (r: IoRecord) => Math.max(0, ...r.disks.map((d) => d.latency_us?.p95 ?? 0)) || null;
+  const busiest = (r: IoRecord) => (r.disks.some((d) => d.busy_share != null) ? Math.max(...r.disks.map((d) => d.busy_share ?? 0)) : null);
+  const whole = (n: number) => String(n);
+  return [
+    row("Sent to the player", (r) => r.served_bytes, bytes),
+    row("Read from disks", (r) => r.read_bytes, bytes, "less"),
+    row("From memory", (r) => (r.served_bytes > 0 ? r.cached_bytes / r.served_bytes : null), percent, "more"),
+    row("Metadata", metadataBytes, bytes, "less"),
+    row("Read to make up lost bytes", makeUpBytes, bytes, "less"),
+    row("Columns used", (r) => r.striping?.columns_used, (n) => String(Number(n.toFixed(1))), "more"),
+    row("of columns", (r) => r.striping?.columns, whole),
+    row("Evenness", (r) => r.striping?.evenness, percent, "more"),
+    row("Mean request", meanRequest, bytes, "more"),
+    row("Latency of the slowest disk, p95", worst, latency, "less"),
+    row("Busiest disk", busiest, percent, "less"),
+    row("Jumps", (r) => r.seeks.length, whole),
+    row("Stalls", (r) => r.stalls.length, whole, "less"),
+    row("Not attributed", (r) => r.unattributed_bytes, bytes, "less"),
+  ];
+}
+
+/** Which of two is better in a row; nothing where they are alike or it does not matter. */
+export function betterOf(row: Compared): "a" | "b" | null {
+  if (!row.better || row.a === null || row.b === null) return null;
+  if (Math.abs(row.a - row.b) <= 0.02 * Math.max(Math.abs(row.a), Math.abs(row.b))) return null;
+  return row.a > row.b === (row.better === "more") ? "a" : "b";
+}
+
 /** The stretch of time a record covers, for the axis: never empty, follows a live stream. */
 export function timeSpan(record: IoRecord, live: boolean): { from: number; to: number } {
   const t = record.series?.t_s ?? [];
   const first = t[0] ?? 0;
   const last = (t[t.length - 1] ?? 0) + (record.series?.interval_ms ?? 1000) / 1000;
-  const marks = [...(record.seeks ?? []), ...(record.stalls ?? [])].map((m) => m.at_s);
+  const marks = [...(record.seeks ?? []), ...(record.stalls ?? []), ...(record.faults ?? [])].map((m) => m.at_s);
   const from = Math.min(first, ...marks);
   const to = Math.max(last, ...marks, from + (live ? 30 : 2));
   return { from, to };

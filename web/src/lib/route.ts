@@ -10,7 +10,8 @@ export type Route =
   | { view: "item"; id: string }
   | { view: "watch"; id: string; query: WatchQuery }
   | { view: "sessions" }
-  | { view: "history" }
+  | { view: "history"; compare?: string }
+  | { view: "compare"; a: string; b: string }
   | { view: "record"; session: string }
   | { view: "storage" }
   | { view: "settings" }
@@ -57,7 +58,9 @@ export function parse(hash: string): Route {
     case "sessions":
       return { view: "sessions" };
     case "history":
-      return second === "" ? { view: "history" } : { view: "record", session: second };
+      return second === "" ? { view: "history", compare: params.get("compare") ?? undefined } : { view: "record", session: second };
+    case "compare":
+      return { view: "compare", a: params.get("a") ?? "", b: params.get("b") ?? "" };
     case "storage":
       return { view: "storage" };
     case "settings":
@@ -107,6 +110,8 @@ export const itemHref = (id: string) => format(`/item/${encodeURIComponent(id)}`
 export const libraryHref = (id: string, query: LibraryQuery = {}) =>
   format(`/library/${encodeURIComponent(id)}`, { ...query });
 export const recordHref = (session: string) => format(`/history/${encodeURIComponent(session)}`);
+/** Where a second session is chosen to stand beside this one; with both, the two. */
+export const compareHref = (a: string, b?: string) => (b === undefined ? format("/history", { compare: a }) : format("/compare", { a, b }));
 export const watchHref = (id: string, query: WatchQuery = {}) =>
   format(`/watch/${encodeURIComponent(id)}`, {
     t: query.start_s,

@@ -104,10 +104,10 @@ describe("pools", () => {
     const pool = topology(disk("sda"), { filesystem: { kind: "btrfs", uuid: "u", mount: "/srv" } });
     const other = topology(disk("sdb"));
     const pools = poolsOf([
-      { library: "1", name: "Films", topology: { ...pool, path: "/srv/films" } },
-      { library: "2", name: "Shows", topology: { ...pool, path: "/srv/shows" } },
-      { library: "3", name: "Music", topology: other },
-      { library: "4", name: "Gone", topology: null, error: "not there" },
+      { library: "1", name: "Films", path: "/srv/films", topology: pool },
+      { library: "2", name: "Shows", path: "/srv/shows", topology: pool },
+      { library: "3", name: "Music", path: "/m", topology: other },
+      { library: "4", name: "Gone", path: "", topology: null, error: "not there" },
     ]);
     expect(pools.map((p) => p.folders.map((f) => f.name))).toEqual([["Films", "Shows"], ["Music"], ["Gone"]]);
   });

@@ -25,7 +25,9 @@ export interface Place {
 
 const LEAF_KINDS = new Set(["disk", "loop", "nbd", "network", "unknown"]);
 /** Filesystems that are their own pool: the top node is the filesystem. */
-const POOLS = new Set(["btrfs", "zfs", "mergerfs", "network"]);
+const POOLS = new Set(["btrfs", "zfs", "mergerfs", "shfs", "overlay", "memory", "network"]);
+/** They put whole files on one of their parts. */
+const UNIONS = new Set(["mergerfs", "shfs"]);
 /** Devices that hold no data of their own which a read could use. */
 const HELPERS = new Set(["cache", "log", "special", "spare", "metadata"]);
 
@@ -96,6 +98,9 @@ const KINDS: Record<string, string> = {
   cache: "Cache",
   thin: "Thin pool",
   filesystem: "Filesystem",
+  shfs: "Unraid shares",
+  overlay: "Overlay",
+  memory: "Memory",
 };
 
 /** A layer's kind in words. */
@@ -136,6 +141,7 @@ export function layerWords(node: TopologyNode, parts: number): string {
     // "mirror, mirrored" says one thing twice.
     words.push(means && !means.startsWith(node.level.slice(0, 6)) ? `${node.level}, ${means}` : node.level);
   }
+  if (node.arrangement) words.push(node.arrangement);
   if (node.chunk_bytes && (node.columns ?? 0) > 1) words.push(`pieces of ${binary(node.chunk_bytes)}`);
   if (parts > 1) words.push(`${parts} parts`);
   if (node.role && node.role !== "data") words.push(roleWords(node.role));
@@ -221,7 +227,7 @@ export function readingOf(topology: Topology): Reading {
 
 function readWords(topology: Topology, disks: number, columns: number): string {
   if (disks === 1) return "Everything lies on one disk, and a read is as fast as that disk";
-  if (topology.node.kind === "mergerfs") return `Each file lies whole on one of ${disks} disks, and a read uses that disk alone`;
+  if (UNIONS.has(topology.node.kind)) return `Each file lies whole on one of ${disks} disks, and a read uses that disk alone`;
   if (columns === 1) return `A large read uses one disk at a time, of ${disks}`;
   return columns >= disks ? `A large read can use all ${disks} disks at once` : `A large read can use ${columns} of ${disks} disks at once`;
 }
@@ -281,7 +287,7 @@ export function troublesOf(topology: Topology): Trouble[] {
     if (node.health === "failing") add({ tone: "bad", text: `${node.name} says that it is failing${node.health_why ? `: ${node.health_why}` : ""}.` });
     if (isLost(node) && !coveredBy(topology.node, node)) add({ tone: "bad", text: `${label(node)} is ${node.member_state}.` });
     if (node.sync) add({ tone: "work", text: syncText(node, node.sync), sync: node.sync });
-    if (node.kind === "unknown") {
+    if (node.kind === "unknown" && !isLost(node)) {
       add({ tone: "warn", text: `${node.name ? `${node.name}: ` : ""}${node.why ?? node.state ?? "what this is could not be told"}.` });
     }
     const state = unusualState(node);
@@ -338,12 +344,37 @@ export function poolsOf(volumes: Volume[]): PoolView[] {
   volumes.forEach((volume, i) => {
     const t = volume.topology;
     const key = t ? [t.filesystem.kind, t.filesystem.uuid ?? t.filesystem.mount, t.node.name, t.disks.join()].join("|") : `?${volume.error ?? i}`;
-    const folder = { library: volume.library, name: volume.name, path: t?.path ?? "" };
+    const folder = { library: volume.library, name: volume.name, path: volume.path };
     const pool = pools.get(key);
     if (pool) pool.folders.push(folder);
     else pools.set(key, { key, topology: t, error: volume.error, folders: [folder] });
   });
   return [...pools.values()];
+}
+
+const SLEEP_SOURCES: Record<string, string> = {
+  power_mode: "the drive was asked, which does not wake it",
+  runtime_pm: "the kernel suspended it",
+  recent_io: "it was read or written a moment ago",
+  probably: "it has had no request for so long that such disks usually stop",
+};
+/** How it is known whether a disk sleeps. */
+export const sleepSource = (source: string): string => SLEEP_SOURCES[source] ?? source;
+
+const TIERS: Record<string, string> = {
+  bcache: "bcache",
+  "dm-cache": "a cache",
+  "dm-writecache": "a write cache",
+  "zfs-cache": "a read cache",
+  "zfs-special": "the place of small blocks and metadata",
+};
+
+/** What fast disks do before slow ones, in a sentence; nothing where there are none. */
+export function tierWords(topology: Topology): string {
+  const tier = topology.tier;
+  if (!tier || tier.fast.length === 0) return "";
+  const mode = tier.mode ? ` (${tier.mode})` : "";
+  return `${tier.fast.join(" and ")} ${tier.fast.length === 1 ? "is" : "are"} ${TIERS[tier.kind] ?? tier.kind}${mode} before ${tier.slow.length > 4 ? count(tier.slow.length, "slower disk") : tier.slow.join(", ") || "slower disks"}.`;
 }
 
 /** Facts of a disk for its card, each a few characters. */
