@@ -24,7 +24,7 @@ const only = process.argv[2];
 async function test(name, { size = { width: 1440, height: 900 }, account = true, signIn = true, storage, file } = {}, body) {
   if (only && !name.includes(only)) return;
   const mock = await startMock({ account, storage, file });
-  const context = await browser.newContext({ viewport: size, baseURL: mock.url });
+  const context = await browser.newContext({ viewport: size, baseURL: mock.url, colorScheme: "dark" });
   const page = await context.newPage();
   page.setDefaultTimeout(15_000);
   const faults = [];

@@ -138,7 +138,7 @@ function layoutOf(runs, all, place, more = {}) {
   const total = Object.values(bytes).reduce((a, b) => a + b, 0);
   const most = Math.max(...Object.values(bytes));
   return {
-    file: "film.mkv",
+    file: "The Long Orbit.mkv",
     size_bytes: offset,
     exact: true,
     extents,

@@ -1,6 +1,6 @@
 /** Asks the browser what it plays, once a page load. The answers go to `profile.ts`. */
 
-import { AUDIO_KINDS, inContainer, VIDEO_KINDS, type Capabilities, type Support } from "./profile";
+import { inContainer, QUESTIONS, type Capabilities, type Support } from "./profile";
 
 /** The browser's own functions, named so that tests can stand in for them. */
 export interface Browser {
@@ -49,16 +49,11 @@ export async function ask(browser: Browser): Promise<Capabilities> {
     const readsCodecs = !plays(`${mime.video}; codecs="nope.0"`);
     const codecType = (kind: "video" | "audio", key: string) =>
       `${mime[kind]}; codecs="${SPELLING[inContainer(container, key)] ?? key}"`;
-    const file = (kind: "video" | "audio", key: string) =>
-      known && readsCodecs && plays(codecType(kind, key));
-    for (const kind of VIDEO_KINDS) {
-      for (const { key } of kind.levels) {
-        const type = codecType("video", key);
-        note(answers, container, key, { file: file("video", key), mse: streams(type) });
+    for (const kind of ["video", "audio"] as const) {
+      for (const key of QUESTIONS[kind]) {
+        const type = codecType(kind, key);
+        note(answers, container, key, { file: known && readsCodecs && plays(type), mse: streams(type) });
       }
-    }
-    for (const { key } of AUDIO_KINDS) {
-      note(answers, container, key, { file: file("audio", key), mse: streams(codecType("audio", key)) });
     }
   }
   for (const [container, codec, type] of AUDIO_FILES) {

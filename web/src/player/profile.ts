@@ -118,7 +118,7 @@ export const VIDEO_KINDS: readonly VideoKind[] = [
 ];
 
 /** Audio that is asked about, with the key in MP4 and the one in WebM or Matroska. */
-export const AUDIO_KINDS: readonly { codec: string; key: string; channels?: number }[] = [
+export const AUDIO_KINDS: readonly { codec: string; key: string }[] = [
   { codec: "aac", key: "mp4a.40.2" },
   { codec: "opus", key: "opus" },
   { codec: "flac", key: "flac" },
@@ -129,6 +129,18 @@ export const AUDIO_KINDS: readonly { codec: string; key: string; channels?: numb
   { codec: "dts", key: "dtsc" },
   { codec: "alac", key: "alac" },
 ];
+
+/** Every question there is, by kind of stream. */
+export const QUESTIONS: Readonly<Record<"video" | "audio", readonly string[]>> = {
+  video: VIDEO_KINDS.flatMap((kind) => kind.levels.map((level) => level.key)),
+  audio: AUDIO_KINDS.map((kind) => kind.key),
+};
+
+/** The questions that a codec has; one codec may come at several levels. */
+const KEYS: ReadonlyMap<string, readonly string[]> = new Map([
+  ...VIDEO_KINDS.map(({ codec }): [string, string[]] => [codec, VIDEO_KINDS.filter((k) => k.codec === codec).flatMap((k) => k.levels.map((l) => l.key))]),
+  ...AUDIO_KINDS.map(({ codec, key }): [string, string[]] => [codec, [key]]),
+]);
 
 /** Containers of plain files: what each may hold, and the key of its own question. */
 const CONTAINERS = [
@@ -176,8 +188,9 @@ export function profileOf(caps: Capabilities, without: Exclusions = NOTHING_EXCL
   const direct: ClientProfile["direct_play"] = [];
   if (plainFiles) {
     for (const { container, video: videos, audio: audios } of CONTAINERS) {
-      const v = videos.filter((codec) => allowed.video.has(codec) && fileTakes(caps, container, codec));
-      const a = audios.filter((codec) => allowed.audio.has(codec) && audioFileTakes(caps, container, codec));
+      const taken = (codecs: readonly string[], of: Set<string>) => codecs.filter((codec) => of.has(codec) && fileTakes(caps, container, codec));
+      const v = taken(videos, allowed.video);
+      const a = taken(audios, allowed.audio);
       if (v.length > 0 && a.length > 0) direct.push({ container, video: v, audio: a });
     }
     for (const { container, audio: codec } of AUDIO_FILES) {
@@ -196,15 +209,8 @@ export function profileOf(caps: Capabilities, without: Exclusions = NOTHING_EXCL
   };
   if (caps.hls !== "none") {
     const segment = (key: string) => (caps.hls === "mse" ? ask(key).mse : ask(inContainer("mp4", key)).file);
-    profile.hls = {
-      container: "fmp4",
-      video: video
-        .map((v) => v.codec)
-        .filter((codec) => VIDEO_KINDS.some((k) => k.codec === codec && k.levels.some((l) => segment(l.key)))),
-      audio: audio
-        .map((a) => a.codec)
-        .filter((codec) => AUDIO_KINDS.some((k) => k.codec === codec && segment(k.key))),
-    };
+    const inSegments = (limits: { codec: string }[]) => limits.map((limit) => limit.codec).filter((codec) => KEYS.get(codec)?.some(segment));
+    profile.hls = { container: "fmp4", video: inSegments(video), audio: inSegments(audio) };
   }
   return profile;
 }
@@ -257,7 +263,7 @@ function audioLimits(caps: Capabilities, without: Exclusions): AudioLimit[] {
   for (const { codec, key } of AUDIO_KINDS) {
     if (without.audio.has(codec)) continue;
     if (without.safest && codec !== "aac") continue;
-    const inFiles = CONTAINERS.some((c) => audioFileTakes(caps, c.container, codec));
+    const inFiles = CONTAINERS.some((c) => fileTakes(caps, c.container, codec));
     const support = caps.answers[key] ?? no;
     if (usable(caps, { file: support.file || inFiles, mse: support.mse }, !without.direct)) {
       limits.push({ codec });
@@ -267,12 +273,5 @@ function audioLimits(caps: Capabilities, without: Exclusions): AudioLimit[] {
 }
 
 function fileTakes(caps: Capabilities, container: string, codec: string): boolean {
-  return VIDEO_KINDS.filter((k) => k.codec === codec).some((kind) =>
-    kind.levels.some((l) => (caps.answers[inContainer(container, l.key)] ?? no).file),
-  );
-}
-
-function audioFileTakes(caps: Capabilities, container: string, codec: string): boolean {
-  const kind = AUDIO_KINDS.find((k) => k.codec === codec);
-  return kind !== undefined && (caps.answers[inContainer(container, kind.key)] ?? no).file;
+  return KEYS.get(codec)?.some((key) => (caps.answers[inContainer(container, key)] ?? no).file) ?? false;
 }
