@@ -88,6 +88,16 @@ impl Device {
             || sys::btrfs::fs_info(fd).is_ok_and(|i| plan.fingerprint == Some((i.fsid, i.num_devices)))
     }
 
+    /// Whether requests are submitted by threads of the filesystem's own, so that the thread says nothing.
+    pub(crate) fn has_own_threads(&self) -> bool {
+        self.mount.kind == "zfs"
+    }
+
+    /// Where it is mounted.
+    pub(crate) fn mount(&self) -> &Mount {
+        &self.mount
+    }
+
     /// As `plan`, without resolving.
     pub(crate) fn known_plan(&self) -> Option<&Plan> {
         self.plan.get()

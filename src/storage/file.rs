@@ -166,6 +166,11 @@ impl FileState {
         )
     }
 
+    /// Whether any read of it is under way.
+    pub(crate) fn is_being_read(&self) -> bool {
+        !self.cache.lock().in_flight.is_empty()
+    }
+
     /// The read of `range` is over, and told to the ledger: whoever now sees its bytes in memory comes after it.
     pub(crate) fn end_read(&self, range: ByteRange) {
         let mut cache = self.cache.lock();

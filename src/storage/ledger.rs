@@ -94,6 +94,13 @@ impl Ledger {
         }
     }
 
+    /// A read that failed. Never waits.
+    pub(crate) fn failed(&self, stream: StreamId, at_us: u64, what: String) {
+        if self.notes.try_send(Note::Failed { stream, at_us, what }).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// Sends what must not be lost; waits while the channel is full. Not for the byte path.
     pub(crate) fn tell(&self, note: Note) -> bool {
         self.notes.send(note).is_ok()

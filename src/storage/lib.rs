@@ -11,7 +11,7 @@
 //!
 //! Locks, in the order in which they may be taken: devices 40, files 41, streams 42, a file's cache 43, a
 //! device's chunk tree 44, a stream's logs 45, trace 46, rates 47, watched volumes 50, disks 51, their thread 52, zpool's
-//! answers 53.
+//! answers 53, notices 54.
 
 mod device;
 mod error;
@@ -33,8 +33,8 @@ pub use layout::{DiskBytes, DiskPiece, Layout, LayoutExtent};
 pub use ledger::StreamId;
 pub use reader::MediaFile;
 pub use recorder::record::{
-    Attribution, AttributionMode, DiskIo, DiskRate, DiskSeries, IoRecord, Percentiles, Seek, SeriesJson,
-    Stall, Striping, SystemDiskSeries,
+    Attribution, AttributionMode, AttributionSpan, DiskFault, DiskIo, DiskRate, DiskSeries, IoRecord, Notice,
+    Percentiles, Seek, SeriesJson, Stall, Striping, SystemDiskSeries,
 };
 pub use storage::{Config, HelperMode, Storage, WorkerRead};
 pub use sys::return_freed_memory;

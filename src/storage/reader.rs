@@ -380,6 +380,7 @@ impl Inner {
             match (got, done) {
                 (Err(e), _) if e.kind() == io::ErrorKind::Interrupted => {}
                 (Err(source), _) => {
+                    self.ledger.failed(self.stream, end_us, format!("a read of the file failed: {source}"));
                     return Err(StorageError::Read {
                         path: self.path.clone(),
                         offset: at,

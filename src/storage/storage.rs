@@ -20,8 +20,9 @@ use crate::layout::Layout;
 use crate::ledger::{self, Ledger, Row, RowKind, StreamId, StreamShared};
 use crate::pool::{Job, Lane};
 use crate::reader::{self, MediaFile, Opening};
-use crate::recorder::record::{Attribution, AttributionMode, DiskRate, IoRecord};
-use crate::recorder::{Note, Recorder};
+use crate::recorder::faults::Members;
+use crate::recorder::record::{Attribution, AttributionMode, DiskRate, IoRecord, Notice};
+use crate::recorder::{Note, Notices, Recorder};
 use crate::sys;
 use crate::topology::ask::ByTrace;
 use crate::topology::figures::AskDisk;
@@ -91,6 +92,7 @@ struct Inner {
     ledger: Ledger,
     trace: Trace,
     rates: Arc<Mutex<Vec<DiskRate>, 47>>,
+    notices: Notices,
     recorder: Mutex<Option<JoinHandle<()>>, 48>,
     watch: Watch,
 }
@@ -116,10 +118,12 @@ impl Storage {
         let (tx, rx) = sync_channel(ledger::QUEUE);
         let ledger = Ledger::new(tx);
         let rates = Arc::new(Mutex::new(Vec::new()));
+        let notices = Notices::default();
         let recorder = Recorder::new(
             Arc::clone(&clock),
             ledger.clone(),
             Arc::clone(&rates),
+            Arc::clone(&notices),
             "the block trace has not started yet".to_owned(),
         );
         let thread = thread::Builder::new()
@@ -140,6 +144,7 @@ impl Storage {
             ledger,
             trace,
             rates,
+            notices,
             recorder: Mutex::new(Some(thread)),
             watch,
         })))
@@ -295,6 +300,12 @@ impl Storage {
         })
     }
 
+    /// What happened to disks since this was last asked: the oldest first, each once.
+    #[must_use]
+    pub fn take_notices(&self) -> Vec<Notice> {
+        self.0.notices.lock().drain(..).collect()
+    }
+
     /// What the disks of every filesystem in use do, by their own counters, as of the last second.
     #[must_use]
     pub fn disk_rates(&self) -> Vec<DiskRate> {
@@ -313,6 +324,9 @@ impl Inner {
         // Resolved, and watched, before its first byte is read.
         if device.known_plan().is_none() {
             device.plan(fd.as_fd(), &self.trace);
+            if let Some(members) = btrfs_members(&mount, fd.as_fd()) {
+                self.ledger.tell(Note::Members(members));
+            }
             // What the first look-up read was before the trace of these disks.
             queued_us = self.clock.monotonic_us();
             before = sys::thread_inblock_bytes();
@@ -363,6 +377,19 @@ impl Inner {
         self.ledger.tell(Note::Opened(Arc::downgrade(&state)));
         state
     }
+}
+
+/// The disk under each device of the btrfs that `fd` is on.
+fn btrfs_members(mount: &Mount, fd: BorrowedFd<'_>) -> Option<Members> {
+    let info = (mount.kind == "btrfs").then(|| sys::btrfs::fs_info(fd).ok())??;
+    let sys_tree = Sysfs::system();
+    let disk = |path: String| {
+        let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+        let dir = sys_tree.by_name(&name)?;
+        Some(Arc::from(Sysfs::on_disk(&dir).map_or(name, |on| on.disk)))
+    };
+    let of = |devid: u64| Some((devid, disk(sys::btrfs::device_path(fd, devid).ok()??)?));
+    Some(Members { disks: (1..=info.max_devid.min(4096)).filter_map(of).collect(), fsid: info.fsid })
 }
 
 fn mount_table(path: &Path) -> Result<Vec<Mount>, StorageError> {

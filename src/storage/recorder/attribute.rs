@@ -7,6 +7,8 @@ use spindle_base::units::ByteRange;
 use crate::layout::{FileMap, Place};
 use crate::trace::BlockEvent;
 
+use super::join::{Extent, Part};
+
 /// When a call ran, on which thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
@@ -28,6 +30,8 @@ pub(crate) struct ByMap {
     pub(crate) runs: Vec<(Place, u64)>,
     /// Bytes without a place, or on a mirror whose copy cannot be told.
     pub(crate) unattributed_bytes: u64,
+    /// Bytes that came off one of several disks, of which it cannot be told which.
+    pub(crate) sets: BTreeMap<Vec<usize>, u64>,
 }
 
 /// Places fetched ranges on disks. `leg` picks one of `n` copies: on btrfs the thread id modulo `n`; `None`
@@ -39,7 +43,16 @@ pub(crate) fn by_map(map: &FileMap, fetched: &[ByteRange], leg: Option<u32>) -> 
     for range in fetched {
         let mut placed = 0;
         for piece in map.pieces(*range) {
-            let Some(place) = choose(&piece.copies, leg) else { continue };
+            let Some(place) = choose(&piece.copies, leg) else {
+                let mut set: Vec<usize> = piece.copies.iter().map(|c| c.disk).collect();
+                set.sort_unstable();
+                set.dedup();
+                if set.len() > 1 {
+                    placed += piece.len_bytes;
+                    *out.sets.entry(set).or_default() += piece.len_bytes;
+                }
+                continue;
+            };
             placed += piece.len_bytes;
             let joined = last.get(&place.disk).and_then(|i| {
                 let (run, len) = out.runs.get_mut(*i)?;
@@ -62,6 +75,23 @@ fn choose(copies: &[Place], leg: Option<u32>) -> Option<Place> {
     }
     let n = u32::try_from(copies.len()).ok()?;
     copies.get((leg? % n) as usize).copied()
+}
+
+/// Where on disks (by their numbers, `numbers[disk]`) the bytes of `fetched` lie: every copy of them.
+pub(crate) fn places(map: &FileMap, fetched: &[ByteRange], numbers: &[u32]) -> Vec<Extent> {
+    let mut out = Vec::new();
+    for piece in fetched.iter().flat_map(|range| map.pieces(*range)) {
+        for place in &piece.copies {
+            let Some(device) = numbers.get(place.disk) else { continue };
+            out.push(Extent {
+                device: *device,
+                start: place.offset,
+                end: place.offset + piece.len_bytes,
+                part: Part::Data,
+            });
+        }
+    }
+    out
 }
 
 /// Requests of one disk: what became of submitted bios.
@@ -199,7 +229,7 @@ mod tests {
         let run = |disk, offset, len| (Place { disk, offset }, len);
         assert_eq!(
             got,
-            ByMap { runs: vec![run(0, 1 << 30, 131_072), run(1, 2 << 30, 131_072)], unattributed_bytes: 0 }
+            ByMap { runs: vec![run(0, 1 << 30, 131_072), run(1, 2 << 30, 131_072)], ..ByMap::default() }
         );
     }
 
@@ -209,7 +239,7 @@ mod tests {
         let of = |leg| by_map(&map, &[r(4096, 8192)], leg);
         assert_eq!(of(Some(42)).runs, [(Place { disk: 0, offset: (1 << 30) + 4096 }, 4096)]);
         assert_eq!(of(Some(43)).runs, [(Place { disk: 1, offset: (2 << 30) + 4096 }, 4096)]);
-        assert_eq!(of(None), ByMap { runs: vec![], unattributed_bytes: 4096 });
+        assert_eq!(of(None), ByMap { sets: BTreeMap::from([(vec![0, 1], 4096)]), ..ByMap::default() });
     }
 
     #[test]

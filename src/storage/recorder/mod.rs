@@ -2,15 +2,22 @@
 //!
 //! One thread owns all of it; others send [`Note`]s. A read is settled, that is ascribed for good, when the
 //! trace has told everything up to its end, or at once by the map where there is no trace.
+//!
+//! A request that the reader's own thread submitted is that read's: exact (`attribute::events_of`). One that a kernel
+//! thread submitted finds its read by its place and time, or stays unascribed (`join`). A disk here is the lowest
+//! device that the server's own thread is seen at: a whole disk, or a loop device, whose worker reads the
+//! backing file for it.
 
 pub(crate) mod attribute;
+pub(crate) mod faults;
+pub(crate) mod join;
 pub(crate) mod live;
 pub(crate) mod record;
 mod series;
 mod tally;
 mod verdict;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
@@ -25,9 +32,11 @@ use crate::ledger::{Ledger, Row, RowKind, StreamId, StreamShared};
 use crate::sys;
 use crate::topology::sysfs::{DiskCounters, Sysfs};
 use crate::trace::{Batch, BlockEvent, BlockOp};
-use attribute::{Requests, Span, by_map, events_of};
+use attribute::{Requests, Span, by_map, events_of, places};
+use faults::{Faults, Members};
+use join::{Join, Owner, Part, Reading};
 use live::Live;
-use record::{AttributionMode, DiskRate, IoRecord};
+use record::{AttributionMode, DiskRate, IoRecord, Notice};
 
 /// What the recorder is told.
 #[derive(Debug)]
@@ -43,6 +52,14 @@ pub(crate) enum Note {
     },
     Disks(Vec<Disk>),
     Opened(std::sync::Weak<FileState>),
+    /// A btrfs was resolved.
+    Members(Members),
+    /// A read failed in a way that no disk was seen to be the cause of.
+    Failed {
+        stream: StreamId,
+        at_us: u64,
+        what: String,
+    },
     Begin {
         stream: StreamId,
         shared: Arc<StreamShared>,
@@ -72,9 +89,22 @@ const SLACK_US: u64 = 10_000;
 const LATE_US: u64 = 400_000;
 /// Events of our own threads that belong to no row are looked up on the map after this.
 const STRAY_US: u64 = 2_000_000;
+/// Why ZFS is another matter (measured: 30 to 79 % of its requests carry a reader's thread, and not surely the right
+/// one).
+const ZFS_BY_TIME: &str = "ZFS starts queued requests in its own threads: requests to the pool's disks are counted for the stream that alone was reading from it at that time";
+const DIVIDED: &str = "what a mirror gave is divided among its disks by their own counters";
+/// Why a request's stream is not certain to the last.
+const BY_ELIMINATION: &str = "kernel threads submitted some requests, at places that are not on the map; they are counted for the one stream whose reads still missed bytes";
+const ONE_OF_SEVERAL: &str = "kernel threads submitted some requests that may be of several streams; they are in the unattributed bytes of each, in equal parts";
 /// Events kept per thread for a read that is still under way, and of other processes for one that will
 /// turn out to be a worker.
 const MAX_PENDING: usize = 16_384;
+
+/// What is to be told to whoever watches the machine: the recorder adds, the server takes.
+pub(crate) type Notices = Arc<Mutex<VecDeque<Notice>, 54>>;
+/// Notices kept until they are taken.
+const MAX_NOTICES: usize = 256;
+const NOTICE_AGAIN_US: u64 = 60_000_000;
 
 /// Reads and events of one of our threads.
 #[derive(Debug, Default)]
@@ -98,7 +128,12 @@ pub(crate) struct Recorder {
     foreign: VecDeque<BlockEvent>,
     kernel_threads: HashMap<u32, bool>,
     /// Submissions whose stream is known, in order, not counted yet.
-    late: VecDeque<(StreamId, BlockEvent)>,
+    late: VecDeque<(StreamId, Part, BlockEvent)>,
+    join: Join,
+    faults: Faults,
+    notices: Notices,
+    /// What was told in the last minute, with when.
+    noticed: HashMap<(String, String), u64>,
     files: Vec<std::sync::Weak<FileState>>,
     /// `Err` says why there is none.
     trace: Result<(), String>,
@@ -108,6 +143,8 @@ pub(crate) struct Recorder {
     lost: u64,
     rates: Arc<Mutex<Vec<DiskRate>, 47>>,
     counters: HashMap<Arc<str>, DiskCounters>,
+    /// Bytes read by each disk when a mirror's bytes were last divided.
+    divided_at: HashMap<Arc<str>, u64>,
     system_disk: Option<Arc<str>>,
     sampled_us: u64,
     cpu_us: u64,
@@ -118,6 +155,7 @@ impl Recorder {
         clock: SharedClock,
         ledger: Ledger,
         rates: Arc<Mutex<Vec<DiskRate>, 47>>,
+        notices: Notices,
         why: String,
     ) -> Self {
         let sampled_us = clock.monotonic_us();
@@ -135,6 +173,10 @@ impl Recorder {
             foreign: VecDeque::new(),
             kernel_threads: HashMap::new(),
             late: VecDeque::new(),
+            join: Join::default(),
+            faults: Faults::default(),
+            notices,
+            noticed: HashMap::new(),
             files: Vec::new(),
             trace: Err(why),
             traced_from_us: None,
@@ -142,6 +184,7 @@ impl Recorder {
             lost: 0,
             rates,
             counters: HashMap::new(),
+            divided_at: HashMap::new(),
             sampled_us,
             cpu_us: sys::process_cpu_us(),
         };
@@ -186,9 +229,15 @@ impl Recorder {
                 self.count();
             }
             Note::Opened(file) => {
+                if let Some(file) = file.upgrade() {
+                    let mount = file.device.mount();
+                    self.faults.add_volume(mount.device, &mount.mount_point.to_string_lossy());
+                }
                 self.files.retain(|f| f.strong_count() > 0);
                 self.files.push(file);
             }
+            Note::Members(members) => self.faults.add_btrfs(members),
+            Note::Failed { stream, at_us, what } => self.failed(stream, at_us, &what),
             Note::Begin { stream, shared } => {
                 let live = Live::new(self.clock.unix_us(), self.clock.monotonic_us(), shared);
                 self.streams.insert(stream, live);
@@ -202,8 +251,11 @@ impl Recorder {
             Note::Query { stream, ends, answer } => {
                 self.settle_all();
                 self.look_up_strays(self.drained_us);
+                self.settle_join(true);
                 // Those too may have found their stream only now.
                 self.settle_late(u64::MAX);
+                self.count();
+                self.divide(ends.then_some(stream));
                 let record = self.query(stream, ends);
                 // The asker may have stopped waiting.
                 let _ = answer.try_send(record);
@@ -228,7 +280,7 @@ impl Recorder {
         if dropped > 0 {
             live.because(&format!("{dropped} rows of the ledger were dropped"));
         }
-        let record = live.snapshot(now_us, ended, mode);
+        let record = live.snapshot(now_us, ended, mode, &self.counters);
         if ends {
             self.streams.remove(&stream);
             self.workers.retain(|_, streams| {
@@ -268,6 +320,10 @@ impl Recorder {
                 (_, None) => {}
                 (BlockOp::Issue, Some((_, requests))) => requests.issued(&e),
                 (BlockOp::Complete, Some((_, requests))) => requests.completed(&e),
+                (BlockOp::Error, Some((disk, _))) => {
+                    let disk = Arc::clone(disk);
+                    self.fault(e.time_us, &disk, "reads of the disk failed");
+                }
                 (BlockOp::Queue, Some(_)) => self.bio(e),
             }
         }
@@ -277,6 +333,7 @@ impl Recorder {
             self.settle(tid, SLACK_US);
         }
         self.look_up_strays(self.drained_us.saturating_sub(STRAY_US));
+        self.settle_join(false);
         self.settle_late(self.drained_us.saturating_sub(LATE_US));
     }
 
@@ -291,7 +348,10 @@ impl Recorder {
         } else if self.workers.contains_key(&e.pid) {
             self.credit_worker(&e);
         } else if self.is_kernel_thread(e.pid) {
-            self.credit_by_place(&e);
+            // What a kernel thread reads of trees, it reads for the filesystem.
+            if !e.is_metadata {
+                self.join.request(e);
+            }
         } else {
             // Another program's, or a worker's that is not known yet.
             self.foreign.push_back(e);
@@ -304,30 +364,110 @@ impl Recorder {
     /// A worker that serves several streams counts for the first: that one made it read.
     fn credit_worker(&mut self, e: &BlockEvent) {
         let Some(stream) = self.workers.get(&e.pid).and_then(|s| s.first().copied()) else { return };
-        self.credit(stream, e);
+        self.credit(stream, Part::Data, e);
     }
 
-    fn credit(&mut self, stream: StreamId, e: &BlockEvent) {
-        self.late.push_back((stream, *e));
+    fn credit(&mut self, stream: StreamId, part: Part, e: &BlockEvent) {
+        self.late.push_back((stream, part, *e));
         if self.late.len() > MAX_PENDING
-            && let Some((stream, e)) = self.late.pop_front()
+            && let Some((stream, part, e)) = self.late.pop_front()
         {
-            self.count_late(stream, &e);
+            self.count_late(stream, part, &e);
         }
     }
 
     /// Counts what was submitted until `until_us`.
     fn settle_late(&mut self, until_us: u64) {
-        while let Some((stream, e)) = self.late.pop_front_if(|(_, e)| e.time_us <= until_us) {
-            self.count_late(stream, &e);
+        while let Some((stream, part, e)) = self.late.pop_front_if(|(_, _, e)| e.time_us <= until_us) {
+            self.count_late(stream, part, &e);
         }
     }
 
-    fn count_late(&mut self, stream: StreamId, e: &BlockEvent) {
+    fn count_late(&mut self, stream: StreamId, part: Part, e: &BlockEvent) {
         if let (Some(live), Some((disk, requests))) =
             (self.streams.get_mut(&stream), self.disks.get_mut(&e.device))
         {
-            live.traced(e, disk, requests);
+            live.traced(e, part, disk, requests);
+        }
+    }
+
+    /// Gives requests of kernel threads to the streams whose reads they serve.
+    fn settle_join(&mut self, is_last: bool) {
+        if self.join.is_idle() {
+            return;
+        }
+        let files: Vec<Arc<FileState>> = self.files.iter().filter_map(std::sync::Weak::upgrade).collect();
+        let is_read = |device: u32| {
+            files.iter().any(|f| {
+                f.is_being_read()
+                    && f.device.known_plan().is_some_and(|p| p.disks.iter().any(|d| d.number == device))
+            })
+        };
+        for (e, owner) in self.join.settle(self.drained_us, is_last, is_read) {
+            match owner {
+                Owner::Nobody => {}
+                Owner::One { stream, part, was_missing_bytes, is_by_place } => {
+                    if let Some(live) = self.streams.get_mut(&stream) {
+                        live.found(was_missing_bytes);
+                        if !is_by_place {
+                            live.because(BY_ELIMINATION);
+                        }
+                    }
+                    self.credit(stream, part, &e);
+                }
+                // In the streams' records already, as bytes without a disk.
+                Owner::Several { are_missing: true, .. } => {}
+                Owner::Several { streams, .. } => self.share_doubt(&streams, &e),
+            }
+        }
+    }
+
+    /// Bytes of a known disk that are one of several streams': without a disk in the records of all of them, so that
+    /// the sum of the records stays that of the disks.
+    fn share_doubt(&mut self, streams: &[StreamId], e: &BlockEvent) {
+        let n = streams.len().max(1) as u64;
+        for (i, stream) in (0_u64..).zip(streams) {
+            let part = e.len_bytes() / n + u64::from(i < e.len_bytes() % n);
+            if let Some(live) = self.streams.get_mut(stream) {
+                live.unattributed(part, e.time_us, None);
+                live.because(ONE_OF_SEVERAL);
+            }
+        }
+    }
+
+    /// Something happened to a disk: told to every stream that reads from its volume, and to whoever watches.
+    fn fault(&mut self, at_us: u64, disk: &Arc<str>, what: &str) {
+        for live in self.streams.values_mut().filter(|l| l.is_on(disk)) {
+            live.fault(at_us, disk, what);
+        }
+        self.notice(disk, what);
+    }
+
+    /// A read failed. The disk is named where there is only one that it can have been.
+    fn failed(&mut self, stream: StreamId, at_us: u64, what: &str) {
+        if let Some(live) = self.streams.get_mut(&stream) {
+            let disk = live.only_disk().unwrap_or_default();
+            live.fault(at_us, &disk, what);
+            self.notice(&disk, what);
+        }
+    }
+
+    /// Once a minute for the same thing: a dying disk fails every request.
+    fn notice(&mut self, disk: &str, what: &str) {
+        let now_us = self.clock.monotonic_us();
+        self.noticed.retain(|_, at_us| now_us.saturating_sub(*at_us) < NOTICE_AGAIN_US);
+        if self.noticed.len() >= MAX_NOTICES || self.noticed.contains_key(&(disk.to_owned(), what.to_owned()))
+        {
+            return;
+        }
+        self.noticed.insert((disk.to_owned(), what.to_owned()), now_us);
+        tracing::warn!(disk, what, "a disk has a fault");
+        let notice =
+            Notice { at_unix_us: self.clock.unix_us(), disk: disk.to_owned(), what: what.to_owned() };
+        let mut notices = self.notices.lock();
+        notices.push_back(notice);
+        if notices.len() > MAX_NOTICES {
+            notices.pop_front();
         }
     }
 
@@ -382,22 +522,38 @@ impl Recorder {
 
     fn settle_by_trace(&mut self, row: &Row, its: &[BlockEvent]) {
         let Some(live) = self.streams.get_mut(&row.stream) else { return };
-        if row.kind == RowKind::Worker {
-            return;
+        let Some(plan) = row.file.device.known_plan() else { return };
+        if plan.disks.is_empty() {
+            // A network's, or one that does not tell: no disk of ours was asked.
+            return self.settle_by_map(row);
         }
-        let (mut traced, mut disks) = (0, BTreeSet::new());
-        for e in its {
-            if let Some((disk, requests)) = self.disks.get_mut(&e.device) {
-                live.traced(e, disk, requests);
-                traced += e.len_bytes();
-                if !e.is_metadata {
-                    disks.insert(Arc::clone(disk));
+        let numbers: Vec<u32> = plan.disks.iter().map(|d| d.number).collect();
+        let (state, fetched, disks_of) = (Arc::clone(&row.file), row.fetched.clone(), numbers.clone());
+        let mut reading = Reading::new(row.stream, (row.start_us, row.end_us), numbers, move || {
+            state.map.as_ref().map_or_else(|_| Vec::new(), |map| places(map, &fetched, &disks_of))
+        });
+        if row.file.device.has_own_threads() {
+            reading.is_by_time = true;
+            its.iter().for_each(|e| self.join.request(*e));
+            live.because(ZFS_BY_TIME);
+        } else if row.kind != RowKind::Worker {
+            let (mut traced, mut disks) = (0, BTreeSet::new());
+            for e in its {
+                if let Some((disk, requests)) = self.disks.get_mut(&e.device) {
+                    live.traced(e, Part::Data, disk, requests);
+                    traced += e.len_bytes();
+                    if !e.is_metadata {
+                        disks.insert(Arc::clone(disk));
+                    }
                 }
             }
+            live.went_to(row, disks);
+            // Fetched, and no request of this thread was seen: a kernel thread's, whose turn comes, lost events, or a
+            // device that is none of those that we watch.
+            reading.missing_bytes = row.inblock_bytes.saturating_sub(traced);
+            live.unattributed(reading.missing_bytes, row.start_us, None);
         }
-        live.went_to(row, disks);
-        // Fetched, and no disk that we watch saw it: lost events, or a device that is none of those.
-        live.unattributed(row.inblock_bytes.saturating_sub(traced), None);
+        self.join.read(reading);
     }
 
     fn settle_by_map(&mut self, row: &Row) {
@@ -406,35 +562,37 @@ impl Recorder {
         if row.inblock_bytes == 0 {
             return;
         }
-        if let Err(why) = &self.trace {
+        let no_trace = self.trace.as_ref().err().map(String::as_str);
+        if let Some(why) = no_trace {
             live.because(why);
         }
         let map = match &row.file.map {
             Ok(map) => map,
-            Err(why) => return live.unattributed(row.inblock_bytes, Some(why)),
+            Err(why) => return live.unattributed(row.inblock_bytes, row.start_us, Some(why)),
         };
         let data: u64 = row.fetched.iter().map(|r| r.len_bytes()).sum();
         let leg = plan.legs_unknown.is_none().then_some(row.tid);
         let placed = by_map(map, &row.fetched, leg);
-        if placed.unattributed_bytes > 0
-            && let Some(why) = &plan.legs_unknown
+        if let Some(why) = &plan.legs_unknown
+            && !placed.sets.is_empty()
         {
             live.because(why);
+            live.because(DIVIDED);
         }
         let names = plan.names();
         let disks = placed.runs.iter().filter_map(|(p, _)| names.get(p.disk).cloned()).collect();
-        live.mapped(row, &names, &placed);
+        live.mapped(row, &names, &placed, no_trace);
         live.went_to(row, disks);
         let metadata = row.inblock_bytes.saturating_sub(data);
         match names.as_slice() {
             [only] => live.metadata(only, metadata),
             // Which disk the trees were on is not known without the trace.
-            _ => live.unattributed(metadata, None),
+            _ => live.unattributed(metadata, row.start_us, None),
         }
     }
 
-    /// Ascribes events that belong to no read by what lies at their place: kernel threads that read for a
-    /// stream, and sendfile where the cache had dropped pages.
+    /// Ascribes requests of our own threads that belong to no read by what lies at their place: sendfile where the
+    /// cache had dropped pages.
     fn credit_by_place(&mut self, e: &BlockEvent) {
         let found = self.files.iter().filter_map(std::sync::Weak::upgrade).find_map(|file| {
             let plan: &Plan = file.device.known_plan()?;
@@ -442,17 +600,45 @@ impl Recorder {
             let offset = file.map.as_ref().ok()?.file_offset(disk, e.start_byte())?;
             Some((file.identity, offset))
         });
-        let Some((file, _)) = found else { return };
-        // Several streams may have the file open; the one that was handed bytes of it last is as good a
-        // guess as there is, and with one stream it is none.
-        let stream = self
-            .streams
+        let Some((file, offset)) = found else { return };
+        let has_open = |live: &Live| live.shared.logs.lock().iter().any(|l| l.file.identity == file);
+        let mut streams: Vec<StreamId> =
+            self.streams.iter().filter(|(_, live)| has_open(live)).map(|(id, _)| *id).collect();
+        if streams.len() > 1 {
+            let near = |id: &StreamId| self.streams.get(id).is_some_and(|l| l.is_near(file, offset));
+            let those: Vec<StreamId> = streams.iter().copied().filter(near).collect();
+            if !those.is_empty() {
+                streams = those;
+            }
+        }
+        match streams.as_slice() {
+            [] => {}
+            [stream] => self.credit(*stream, Part::Data, e),
+            several => self.share_doubt(several, e),
+        }
+    }
+
+    /// Divides what is known of mirrors only as a set by the disks' own counters. `last`: a stream that ends.
+    fn divide(&mut self, last: Option<StreamId>) {
+        let now_us = self.clock.monotonic_us();
+        let moved: BTreeMap<Arc<str>, u64> = self
+            .counters
             .iter()
-            .filter(|(_, live)| live.shared.logs.lock().iter().any(|l| l.file.identity == file))
-            .map(|(id, _)| *id)
-            .max();
-        if let Some(stream) = stream {
-            self.credit(stream, e);
+            .map(|(disk, c)| {
+                let before = self.divided_at.get(disk).copied().unwrap_or(c.read_bytes);
+                (Arc::clone(disk), c.read_bytes.saturating_sub(before))
+            })
+            .collect();
+        let waits: BTreeSet<Arc<str>> = self.streams.values().flat_map(Live::sets).cloned().collect();
+        for (id, live) in &mut self.streams {
+            live.divide(now_us, &moved, last == Some(*id));
+            self.counters.iter().for_each(|(disk, c)| live.counter(disk, c.read_bytes));
+        }
+        for (disk, c) in &self.counters {
+            // While a set waits, what its disks count is kept for it.
+            if !waits.contains(disk) || moved.get(disk).is_some_and(|m| *m > 0) {
+                self.divided_at.insert(Arc::clone(disk), c.read_bytes);
+            }
         }
     }
 
@@ -519,8 +705,23 @@ impl Recorder {
         for live in self.streams.values_mut() {
             live.machine(now_us, spent_us, system.read_bytes, system.write_bytes);
         }
+        self.divide(None);
         self.take_served(None);
         self.settle_all();
+        self.look_for_faults(now_us);
+    }
+
+    fn look_for_faults(&mut self, now_us: u64) {
+        let disks: Vec<Arc<str>> = self.disks.values().map(|(name, _)| Arc::clone(name)).collect();
+        for (disk, what) in self.faults.look(&self.sys, disks.iter()) {
+            self.fault(now_us, &disk, &what);
+        }
+        // The table is read, no filesystem is asked.
+        if let Ok(text) = std::fs::read_to_string("/proc/self/mountinfo") {
+            for what in self.faults.gone_read_only(&text) {
+                self.notice("", &what);
+            }
+        }
     }
 
     /// Reads the counters of every known disk; wakes none.

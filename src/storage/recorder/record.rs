@@ -40,6 +40,13 @@ pub struct IoRecord {
     /// Why not exact, or what is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// What was in force when; absent where it was one thing throughout.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attribution_spans: Vec<AttributionSpan>,
+    /// With `sampled_map`: how far a disk's bytes may be from the truth, as a share of them, as it was measured
+    /// against the block trace (docs/storage-helper.md).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_share: Option<f64>,
     /// Bytes handed to the client.
     pub served_bytes: u64,
     /// Bytes of files that came off disks for this stream, read-ahead included.
@@ -56,6 +63,9 @@ pub struct IoRecord {
     pub seeks: Vec<Seek>,
     /// Reads that kept the viewer waiting.
     pub stalls: Vec<Stall>,
+    /// Disks that failed while it played.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<DiskFault>,
     /// Over time.
     pub series: SeriesJson,
 }
@@ -71,6 +81,19 @@ pub struct DiskIo {
     pub read_bytes: u64,
     /// Bytes of extent trees, checksums and the like.
     pub metadata_bytes: u64,
+    /// Of `read_bytes`, parity that was read to compute what could not be read.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub parity_bytes: u64,
+    /// Of `read_bytes`, other columns of a row, read for the same reason and not asked for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reconstruct_bytes: u64,
+    /// Submitted pieces that the kernel merged into a request with others.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub merged: u64,
+    /// What the disk read in all since the record began, by its own counter, whoever asked: never less than what is
+    /// ascribed here to all streams together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_total_bytes: Option<u64>,
     /// Share of the requests that began where the disk's last one ended.
     pub sequential_share: f64,
     /// Mean size of a request.
@@ -131,6 +154,47 @@ pub struct Stall {
     pub duration_s: f64,
     /// For a person.
     pub cause: String,
+}
+
+/// A way of attribution and when it was in force.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AttributionSpan {
+    /// Seconds since the start of the record.
+    pub from_s: f64,
+    /// Seconds since the start of the record.
+    pub to_s: f64,
+    /// What was in force.
+    pub attribution: AttributionMode,
+    /// Why nothing better.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// Something that a disk did not survive, or the stream did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DiskFault {
+    /// Seconds since the start of the record.
+    pub at_s: f64,
+    /// Name in `/sys/block`.
+    pub disk: String,
+    /// For a person.
+    pub what: String,
+}
+
+/// The same, for whoever watches the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    /// Microseconds since the Unix epoch.
+    pub at_unix_us: i64,
+    /// Name in `/sys/block`; empty where it is about a whole volume.
+    pub disk: String,
+    /// For a person.
+    pub what: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// Values per interval; every list has the length of `t_s`.

@@ -1,5 +1,6 @@
 //! Sums of one disk for one stream, and a histogram of bounded size. Pure.
 
+use super::join::Part;
 use super::record::Percentiles;
 
 /// Counts in classes of 1/16 of a power of two: 6 % wide, 16 KiB at most.
@@ -63,6 +64,9 @@ impl Histogram {
 pub(crate) struct Tally {
     pub(crate) read_bytes: u64,
     pub(crate) metadata_bytes: u64,
+    pub(crate) parity_bytes: u64,
+    pub(crate) reconstruct_bytes: u64,
+    pub(crate) merged: u64,
     pub(crate) requests: u64,
     pub(crate) request_bytes: u64,
     pub(crate) sequential: u64,
@@ -73,6 +77,16 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// File bytes, by what they were read for.
+    pub(crate) fn bytes(&mut self, part: Part, len_bytes: u64) {
+        self.read_bytes += len_bytes;
+        match part {
+            Part::Data => {}
+            Part::Reconstruct => self.reconstruct_bytes += len_bytes,
+            Part::Parity => self.parity_bytes += len_bytes,
+        }
+    }
+
     /// A request. `sequential`: `None` where only this stream's own positions are known.
     pub(crate) fn request(&mut self, start: u64, len_bytes: u64, sequential: Option<bool>) {
         self.requests += 1;

@@ -216,6 +216,16 @@ impl Sysfs {
         Self::text(&self.root.join("fs/btrfs").join(fsid), "read_policy").is_none_or(|p| p.contains("[pid]"))
     }
 
+    /// What a mounted btrfs says of its device number `devid`: whether it is missing, and how many reads of it
+    /// failed or had a wrong checksum (`devinfo`, Documentation/ABI of fs/btrfs/sysfs.c).
+    pub(crate) fn btrfs_member(&self, fsid: &str, devid: u64) -> (bool, u64) {
+        let dir = self.root.join("fs/btrfs").join(fsid).join("devinfo").join(devid.to_string());
+        let text = Self::text(&dir, "error_stats").unwrap_or_default();
+        let of = |line: &str| line.split_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+        let reads = text.lines().filter(|l| l.starts_with("read_errs") || l.starts_with("corruption_errs"));
+        (Self::text(&dir, "missing").is_some_and(|m| m == "1"), reads.map(of).sum())
+    }
+
     /// Label of a mounted btrfs.
     pub(crate) fn btrfs_label(&self, fsid: &str) -> Option<String> {
         Self::text(&self.root.join("fs/btrfs").join(fsid), "label").filter(|l| !l.is_empty())

@@ -8,10 +8,11 @@ use super::{BlockEvent, BlockOp};
 use crate::sys::{field_u32, field_u64};
 
 /// The tracepoints that are read, in the order of the ring's events.
-pub(super) const EVENTS: [(&str, BlockOp); 3] = [
+pub(super) const EVENTS: [(&str, BlockOp); 4] = [
     ("block_bio_queue", BlockOp::Queue),
     ("block_rq_issue", BlockOp::Issue),
     ("block_rq_complete", BlockOp::Complete),
+    ("block_rq_error", BlockOp::Error),
 ];
 
 /// One tracepoint.
@@ -48,6 +49,8 @@ pub(super) fn find() -> Result<PathBuf, String> {
 pub(super) fn read(tracefs: &Path) -> Result<Vec<Format>, String> {
     EVENTS
         .iter()
+        // Kernels before 5.18 do not tell of errors; everything else is there since 2.6.
+        .filter(|(name, op)| *op != BlockOp::Error || tracefs.join("events/block").join(name).exists())
         .map(|(name, op)| {
             let dir = tracefs.join("events/block").join(name);
             let text = |file: &str| {

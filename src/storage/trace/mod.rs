@@ -27,6 +27,8 @@ pub(crate) enum BlockOp {
     Issue,
     /// `block_rq_complete`: done.
     Complete,
+    /// `block_rq_error` (5.18): the disk failed to give it.
+    Error,
 }
 
 /// One read event of a physical disk.

@@ -213,6 +213,7 @@ fn put_event(out: Out, e: &BlockEvent) -> Out {
         BlockOp::Queue => 0,
         BlockOp::Issue => 1,
         BlockOp::Complete => 2,
+        BlockOp::Error => 3,
     };
     out.u8(op)
         .u8(u8::from(e.is_metadata))
@@ -230,6 +231,7 @@ fn get_event(i: &mut In<'_>) -> Option<BlockEvent> {
         0 => BlockOp::Queue,
         1 => BlockOp::Issue,
         2 => BlockOp::Complete,
+        3 => BlockOp::Error,
         _ => return None,
     };
     let is_metadata = i.u8()? != 0;

@@ -1,0 +1,412 @@
+//! Requests that were submitted by somebody else than the reader: a kernel thread (md's own, btrfs's and ZFS's
+//! workers, a loop's) or a thread whose call has ended. They find their stream by what lies at their place,
+//! and by which reads were under way. Pure: values in, values out.
+//!
+//! In this order, and never past a doubt:
+//! 1. by place: a read under way (or just over) fetched a range of which this disk holds a copy, the parity, or a
+//!    column that the missing one is computed from, at this very place;
+//! 2. by elimination: one stream alone has a read under way on these disks of which bytes are still unaccounted
+//!    for, and no more is ascribed to it than those.
+//!
+//! Whatever fits several streams is ascribed to none.
+
+use std::collections::VecDeque;
+
+use crate::ledger::StreamId;
+use crate::trace::BlockEvent;
+
+/// What of a read lies at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Part {
+    /// Bytes of the file that were asked for.
+    Data,
+    /// Bytes of the row that were not: read to compute what cannot be read.
+    Reconstruct,
+    /// Parity of either kind, read for the same reason.
+    Parity,
+}
+
+/// A run of a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// The disk's number.
+    pub(crate) device: u32,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) part: Part,
+}
+
+/// A read that has ended, for as long as requests of it may turn up.
+pub(crate) struct Reading {
+    pub(crate) stream: StreamId,
+    pub(crate) start_us: u64,
+    pub(crate) end_us: u64,
+    /// Disks of the volume.
+    pub(crate) devices: Vec<u32>,
+    /// Bytes that the kernel fetched for it and that no request of its own thread accounts for.
+    pub(crate) missing_bytes: u64,
+    /// Whether the volume's requests do not carry the reader's thread at all (ZFS): then its time is all there is.
+    pub(crate) is_by_time: bool,
+    /// Where its bytes lie, computed when first asked for: sorted by device and start.
+    places: Option<Vec<Extent>>,
+    /// Computes them.
+    map: Box<dyn Fn() -> Vec<Extent> + Send>,
+}
+
+impl std::fmt::Debug for Reading {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reading").field("stream", &self.stream).finish_non_exhaustive()
+    }
+}
+
+impl Reading {
+    pub(crate) fn new(
+        stream: StreamId,
+        (start_us, end_us): (u64, u64),
+        devices: Vec<u32>,
+        map: impl Fn() -> Vec<Extent> + Send + 'static,
+    ) -> Self {
+        Self {
+            stream,
+            start_us,
+            end_us,
+            devices,
+            missing_bytes: 0,
+            is_by_time: false,
+            places: None,
+            map: Box::new(map),
+        }
+    }
+
+    fn was_at(&self, e: &BlockEvent) -> bool {
+        self.start_us <= e.time_us
+            && e.time_us <= self.end_us.saturating_add(AFTER_US)
+            && self.devices.contains(&e.device)
+    }
+
+    /// What of this read lies where the request begins.
+    fn part_at(&mut self, e: &BlockEvent) -> Option<Part> {
+        let places = self.places.get_or_insert_with(|| {
+            let mut places = (self.map)();
+            places.sort_by_key(|x| (x.device, x.start, x.part));
+            places
+        });
+        let (from, to) = (e.start_byte(), e.start_byte() + e.len_bytes());
+        let upto = places.partition_point(|x| (x.device, x.start) < (e.device, to));
+        // Runs are in order and those of one part do not overlap, so that few need to be looked at; the best part
+        // that overlaps counts.
+        let near = places[..upto].iter().rev().take(NEAR).filter(|x| x.device == e.device && x.end > from);
+        near.map(|x| x.part).min()
+    }
+}
+
+/// A request may reach its disk this long after the call that wanted it: read-ahead that a worker thread submits.
+const AFTER_US: u64 = 100_000;
+/// Runs before a place that are looked at.
+const NEAR: usize = 16;
+/// Readings kept: more than a second of the fastest reader.
+const MAX_READINGS: usize = 2048;
+/// Requests that wait for their reading to end.
+const MAX_WAITING: usize = 16_384;
+/// How long a request waits for a reading that fits: a disk that hangs may take this long to answer.
+const PATIENCE_US: u64 = 60_000_000;
+/// How long one waits although a reading fits already: another stream's may still be under way.
+const SETTLING_US: u64 = 300_000;
+
+/// Whose a request is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// This stream's; how many of its bytes its read was still missing.
+    One {
+        stream: StreamId,
+        part: Part,
+        was_missing_bytes: u64,
+        is_by_place: bool,
+    },
+    /// One of these. `are_missing`: their reads miss these bytes already.
+    Several {
+        streams: Vec<StreamId>,
+        are_missing: bool,
+    },
+    Nobody,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Join {
+    readings: VecDeque<Reading>,
+    waiting: VecDeque<BlockEvent>,
+}
+
+impl Join {
+    /// A read whose calls are over.
+    pub(crate) fn read(&mut self, reading: Reading) {
+        self.readings.push_back(reading);
+        if self.readings.len() > MAX_READINGS {
+            self.readings.pop_front();
+        }
+    }
+
+    /// A request of a thread that reads for nobody in particular. One that has to be forgotten for another leaves
+    /// its bytes, if they were a stream's, among those that it misses.
+    pub(crate) fn request(&mut self, e: BlockEvent) {
+        self.waiting.push_back(e);
+        if self.waiting.len() > MAX_WAITING {
+            self.waiting.pop_front();
+        }
+    }
+
+    /// Decides about what can be decided at `now_us`; with `is_last` about everything for which a reading is known.
+    /// `is_read`: whether reads of a volume of that disk are under way, for which a request may wait.
+    pub(crate) fn settle(
+        &mut self,
+        now_us: u64,
+        is_last: bool,
+        is_read: impl Fn(u32) -> bool,
+    ) -> Vec<(BlockEvent, Owner)> {
+        let mut out = Vec::new();
+        let waiting = std::mem::take(&mut self.waiting);
+        for e in waiting {
+            let is_due = is_last || e.time_us.saturating_add(SETTLING_US) <= now_us;
+            let owner = if is_due { self.owner(&e) } else { Owner::Nobody };
+            match owner {
+                Owner::Nobody if !is_over(&e, now_us, &is_read) => self.waiting.push_back(e),
+                owner => out.push((e, owner)),
+            }
+        }
+        // A reading may still be wanted by a request that waits for a later one's end.
+        let oldest = self.waiting.front().map_or(now_us, |e| e.time_us.min(now_us));
+        let keep_us = 2 * SETTLING_US + AFTER_US;
+        while self.readings.front().is_some_and(|r| {
+            r.end_us.saturating_add(keep_us) < oldest || r.end_us.saturating_add(PATIENCE_US) < now_us
+        }) {
+            self.readings.pop_front();
+        }
+        out
+    }
+
+    /// Whether nothing waits: there is nothing to settle.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    fn owner(&mut self, e: &BlockEvent) -> Owner {
+        let mut found: Vec<(Part, usize)> = Vec::new();
+        for (i, r) in self.readings.iter_mut().enumerate() {
+            if r.was_at(e)
+                && !r.is_by_time
+                && let Some(part) = r.part_at(e)
+            {
+                found.push((part, i));
+            }
+        }
+        if let Some(best) = found.iter().map(|f| f.0).min() {
+            // A column that somebody asked for is his, whoever else needs it to compute another.
+            found.retain(|f| f.0 == best);
+            return self.one_of(e, &found, true);
+        }
+        let candidates = self.readings.iter().enumerate();
+        let found: Vec<(Part, usize)> = candidates
+            .filter(|(_, r)| r.was_at(e) && (r.is_by_time || r.missing_bytes > 0))
+            .map(|(i, _)| (Part::Data, i))
+            .collect();
+        self.one_of(e, &found, false)
+    }
+
+    fn one_of(&mut self, e: &BlockEvent, found: &[(Part, usize)], is_by_place: bool) -> Owner {
+        let mut streams: Vec<StreamId> =
+            found.iter().filter_map(|(_, i)| Some(self.readings.get(*i)?.stream)).collect();
+        streams.sort_unstable();
+        streams.dedup();
+        let [stream] = streams.as_slice() else {
+            if streams.is_empty() {
+                return Owner::Nobody;
+            }
+            let missing: u64 =
+                found.iter().filter_map(|(_, i)| Some(self.readings.get(*i)?.missing_bytes)).sum();
+            return Owner::Several { streams, are_missing: missing >= e.len_bytes() };
+        };
+        // Of one stream's reads, those first that miss something.
+        let best = found.iter().max_by_key(|(_, i)| self.readings.get(*i).map_or(0, |r| r.missing_bytes));
+        let Some((part, i)) = best else { return Owner::Nobody };
+        let Some(reading) = self.readings.get_mut(*i) else { return Owner::Nobody };
+        let was_missing_bytes = match part {
+            Part::Data => e.len_bytes().min(reading.missing_bytes),
+            Part::Reconstruct | Part::Parity => 0,
+        };
+        reading.missing_bytes -= was_missing_bytes;
+        Owner::One { stream: *stream, part: *part, was_missing_bytes, is_by_place }
+    }
+}
+
+/// Whether no read can claim it any more.
+fn is_over(e: &BlockEvent, now_us: u64, is_read: impl Fn(u32) -> bool) -> bool {
+    let age_us = now_us.saturating_sub(e.time_us);
+    age_us >= PATIENCE_US || age_us >= 4 * SETTLING_US && !is_read(e.device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::BlockOp;
+
+    const K: u64 = 1024;
+
+    fn event(time_us: u64, device: u32, kib: u64, len_kib: u32) -> BlockEvent {
+        BlockEvent {
+            op: BlockOp::Queue,
+            time_us,
+            tid: 99,
+            pid: 99,
+            device,
+            sector: kib * 2,
+            sectors: len_kib * 2,
+            is_metadata: false,
+        }
+    }
+
+    fn reading(stream: u64, at: (u64, u64), missing_kib: u64, places: &[(u32, u64, u64, Part)]) -> Reading {
+        let places: Vec<Extent> = places
+            .iter()
+            .map(|(device, start, end, part)| Extent {
+                device: *device,
+                start: start * K,
+                end: end * K,
+                part: *part,
+            })
+            .collect();
+        let mut r = Reading::new(StreamId(stream), at, vec![1, 2, 3], move || places.clone());
+        r.missing_bytes = missing_kib * K;
+        r
+    }
+
+    fn settled(join: &mut Join) -> Vec<Owner> {
+        join.settle(1_000_000, true, |_| true).into_iter().map(|(_, o)| o).collect()
+    }
+
+    fn one(stream: u64, part: Part, missing_kib: u64, is_by_place: bool) -> Owner {
+        Owner::One { stream: StreamId(stream), part, was_missing_bytes: missing_kib * K, is_by_place }
+    }
+
+    /// md raid5 with a disk gone: `md0_raid5` submits everything, also what nobody asked for.
+    #[test]
+    fn a_degraded_array_is_told_apart_into_data_other_columns_and_parity() {
+        let mut join = Join::default();
+        join.read(reading(
+            7,
+            (100, 900),
+            128,
+            &[(1, 0, 64, Part::Data), (2, 0, 64, Part::Reconstruct), (3, 0, 64, Part::Parity)],
+        ));
+        for device in 1..=3 {
+            join.request(event(500, device, 0, 64));
+        }
+        assert_eq!(
+            settled(&mut join),
+            [one(7, Part::Data, 64, true), one(7, Part::Reconstruct, 0, true), one(7, Part::Parity, 0, true)]
+        );
+    }
+
+    #[test]
+    fn two_streams_in_different_places_are_told_apart_and_in_the_same_place_they_are_not() {
+        let mut join = Join::default();
+        join.read(reading(1, (0, 1000), 64, &[(1, 0, 64, Part::Data)]));
+        join.read(reading(2, (0, 1000), 64, &[(1, 640, 704, Part::Data), (2, 0, 64, Part::Parity)]));
+        join.read(reading(3, (0, 1000), 64, &[(2, 0, 64, Part::Parity)]));
+        join.request(event(500, 1, 0, 64));
+        join.request(event(500, 1, 640, 64));
+        join.request(event(500, 2, 0, 64));
+        assert_eq!(
+            settled(&mut join),
+            [
+                one(1, Part::Data, 64, true),
+                one(2, Part::Data, 64, true),
+                Owner::Several { streams: vec![StreamId(2), StreamId(3)], are_missing: true }
+            ]
+        );
+    }
+
+    #[test]
+    fn what_somebody_asked_for_is_not_another_ones_column() {
+        let mut join = Join::default();
+        join.read(reading(1, (0, 1000), 64, &[(1, 0, 64, Part::Reconstruct)]));
+        join.read(reading(2, (0, 1000), 64, &[(1, 0, 64, Part::Data)]));
+        join.request(event(500, 1, 0, 64));
+        assert_eq!(settled(&mut join), [one(2, Part::Data, 64, true)]);
+    }
+
+    /// bcache's cache, a compressed extent: the place is not on the map.
+    #[test]
+    fn without_a_place_the_only_one_that_misses_bytes_is_it_and_gets_no_more_than_those() {
+        let mut join = Join::default();
+        join.read(reading(1, (0, 1000), 64, &[]));
+        join.read(reading(2, (0, 1000), 0, &[]));
+        join.request(event(500, 1, 5000, 64));
+        join.request(event(600, 1, 9000, 64));
+        assert_eq!(settled(&mut join), [one(1, Part::Data, 64, false)]);
+        // The second one stays: nobody misses it. A scrub, for instance.
+        assert!(!join.is_idle());
+        assert_eq!(join.settle(100_000_000, true, |_| true).pop().map(|(_, o)| o), Some(Owner::Nobody));
+    }
+
+    #[test]
+    fn without_a_place_two_that_miss_bytes_are_one_too_many() {
+        let mut join = Join::default();
+        join.read(reading(1, (0, 1000), 64, &[]));
+        join.read(reading(2, (0, 1000), 64, &[]));
+        join.request(event(500, 1, 5000, 64));
+        assert_eq!(
+            settled(&mut join),
+            [Owner::Several { streams: vec![StreamId(1), StreamId(2)], are_missing: true }]
+        );
+    }
+
+    /// `z_rd_int`: the pool's threads start what waits in its queue, whoever asked.
+    #[test]
+    fn on_zfs_the_one_that_reads_is_it() {
+        let mut join = Join::default();
+        let mut r = reading(4, (0, 1000), 0, &[(1, 0, 64, Part::Data)]);
+        r.is_by_time = true;
+        join.read(r);
+        join.request(event(500, 1, 5000, 128));
+        join.request(event(500_000, 1, 5000, 128));
+        assert_eq!(settled(&mut join), [one(4, Part::Data, 0, false)]);
+    }
+
+    #[test]
+    fn a_request_waits_for_the_read_that_wanted_it() {
+        let mut join = Join::default();
+        join.request(event(500, 1, 0, 64));
+        assert_eq!(join.settle(1_000_000, false, |_| true), []);
+        // The disk hung for thirty seconds.
+        join.read(reading(1, (100, 30_000_000), 64, &[(1, 0, 64, Part::Data)]));
+        let got = join.settle(30_100_000, false, |_| true);
+        assert_eq!(got.into_iter().map(|(_, o)| o).collect::<Vec<_>>(), [one(1, Part::Data, 64, true)]);
+    }
+
+    #[test]
+    fn what_a_disk_does_for_others_is_nobodys() {
+        let mut join = Join::default();
+        join.read(reading(1, (0, 1000), 0, &[(1, 0, 64, Part::Data)]));
+        join.request(event(500, 1, 640, 64));
+        join.request(event(500, 9, 0, 64));
+        assert_eq!(settled(&mut join), []);
+        let owners = join.settle(3_000_000, false, |_| false);
+        assert!(owners.iter().all(|(_, o)| *o == Owner::Nobody));
+        assert_eq!(owners.len(), 2);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut join = Join::default();
+        for i in 0..MAX_WAITING as u64 {
+            join.request(event(i, 1, i, 4));
+        }
+        join.request(event(0, 1, 0, 4));
+        for i in 0..3000 {
+            join.read(reading(1, (i, i), 0, &[]));
+        }
+        assert_eq!(join.readings.len(), MAX_READINGS);
+        assert_eq!(join.waiting.len(), MAX_WAITING);
+    }
+}
