@@ -153,6 +153,10 @@ impl App {
         let rooms = Rooms::open(&config)?;
         let lock = only_server(&config.data_dir)?;
         let ids = rooms.ensure_libraries(&config).await?;
+        match rooms.library.end_left_open().await? {
+            0 => {}
+            sessions => tracing::info!(sessions, "ended what a server that was killed had left open"),
+        }
         let key = rooms.library.setting_or_insert("media_key", &hex(&random_bytes::<32>())).await?;
         let sessions = Sessions::start(
             Parts {

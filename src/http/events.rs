@@ -38,6 +38,7 @@ async fn events(
             Ok(event) => event.for_user(&viewer.user).map(|event| match event {
                 sessions::Event::Session(view) => named("session", &view),
                 sessions::Event::Io(rates) => named("io", &rates),
+                sessions::Event::Notice(notice) => named("notice", &notice),
             }),
             Err(BroadcastStreamRecvError::Lagged(lost)) => Some(missed(lost)),
         };

@@ -74,6 +74,30 @@ pub enum Event {
     Session(SessionView),
     /// Bytes a second of each disk for each session.
     Io(IoRates),
+    /// Something happened to a disk.
+    Notice(DiskNotice),
+}
+
+/// What happened to a disk: for the owner.
+#[derive(Debug, Clone, Serialize)]
+pub struct DiskNotice {
+    /// Always `disk`.
+    pub code: &'static str,
+    /// Its name; absent where it is about a whole volume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<String>,
+    /// For a person.
+    pub text: String,
+    /// When, RFC 3339.
+    pub at: String,
+}
+
+impl From<spindle_storage::Notice> for DiskNotice {
+    fn from(n: spindle_storage::Notice) -> Self {
+        let text = if n.disk.is_empty() { n.what } else { format!("{}: {}", n.disk, n.what) };
+        let disk = Some(n.disk).filter(|d| !d.is_empty());
+        Self { code: "disk", disk, text, at: rfc3339(n.at_unix_us) }
+    }
 }
 
 /// Rates of the last second.
@@ -107,6 +131,8 @@ impl Event {
                 rates.sessions.retain(|_, session| may_see(user, &session.owner));
                 Some(Self::Io(rates))
             }
+            // It names disks and folders of the machine.
+            Self::Notice(notice) => (user.role == Role::Admin).then_some(Self::Notice(notice)),
         }
     }
 }
@@ -393,7 +419,11 @@ impl Sessions {
         record: IoRecord,
         ended_us: Option<i64>,
     ) -> Result<(), SessionError> {
-        let summary = record::summary(&record, session);
+        let mut summary = record::summary(&record, session);
+        if let (None, Some(summary)) = (ended_us, summary.as_object_mut()) {
+            // Where a server that is killed will have ended it.
+            summary.insert("as_of_us".to_owned(), self.0.parts.clock.unix_us().into());
+        }
         let view = session.io_view(record);
         let entry = NewHistory {
             session: session.id.clone(),
@@ -459,6 +489,9 @@ impl Sessions {
             if save && let Err(error) = self.save(&session, record, None).await {
                 tracing::warn!(session = %session.id, %error, "unable to save the record of a session");
             }
+        }
+        for notice in self.0.parts.storage.take_notices() {
+            drop(self.0.events.send(Event::Notice(notice.into())));
         }
         if self.0.events.receiver_count() > 0 {
             rates.rates = self.0.parts.storage.disk_rates();

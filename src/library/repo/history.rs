@@ -56,6 +56,33 @@ impl Library {
         self.write(move |db| put(db, &entry)).await
     }
 
+    /// Ends the sessions that a killed server left open, at the moment to which what was kept of them goes
+    /// (`as_of_us` of the summary); how many there were. For the start, before any session is opened.
+    pub async fn end_left_open(&self) -> Result<usize> {
+        self.write(|db| {
+            let open: Vec<(String, i64, String, Option<String>)> = db
+                .prepare_cached("SELECT id, started, summary, io FROM sessions WHERE ended IS NULL")?
+                .query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)))?
+                .collect::<rusqlite::Result<_>>()?;
+            for (id, started_us, summary, io) in &open {
+                let mut summary: serde_json::Value = serde_json::from_str(summary).unwrap_or_default();
+                let as_of = summary.as_object_mut().and_then(|s| s.remove("as_of_us"));
+                let ended_us = as_of.and_then(|v| v.as_i64()).unwrap_or(*started_us).max(*started_us);
+                let io = io.as_deref().and_then(|t| serde_json::from_str::<serde_json::Value>(t).ok());
+                let io = io.map(|mut io| {
+                    if let Some(record) = io.as_object_mut() {
+                        record.insert("ended".to_owned(), rfc3339(ended_us).into());
+                    }
+                    io.to_string()
+                });
+                db.prepare_cached("UPDATE sessions SET ended = ?2, summary = ?3, io = ?4 WHERE id = ?1")?
+                    .execute((id, ended_us, summary.to_string(), io))?;
+            }
+            Ok(open.len())
+        })
+        .await
+    }
+
     /// Sessions, the latest first; of one user, or of all.
     pub async fn history(&self, user: Option<&str>, limit: u64, offset: u64) -> Result<Page<HistoryEntry>> {
         let (user, limit) = (user.map(str::to_owned), limit.min(MAX_LIMIT));

@@ -263,6 +263,37 @@ async fn history_keeps_sessions_and_their_records() {
 }
 
 #[tokio::test]
+async fn a_session_left_open_by_a_killed_server_ends_where_its_record_does() {
+    let w = world().await;
+    let entry = |session: &str, ended_us, summary| NewHistory {
+        session: session.into(),
+        user: Some(w.user.clone()),
+        item: None,
+        title: "Film".into(),
+        method: "direct_play".into(),
+        client: "page".into(),
+        started_us: 1_000_000,
+        ended_us,
+        summary,
+    };
+    let kept = serde_json::json!({"as_of_us": 31_000_000, "served_bytes": 7});
+    w.library.put_history(entry("killed", None, kept)).await.unwrap();
+    w.library.put_io("killed", serde_json::json!({"started": "x", "disks": []})).await.unwrap();
+    w.library.put_history(entry("bare", None, serde_json::json!({}))).await.unwrap();
+    w.library.put_history(entry("fine", Some(5_000_000), serde_json::json!({}))).await.unwrap();
+    assert_eq!(w.library.end_left_open().await.unwrap(), 2);
+    assert_eq!(w.library.end_left_open().await.unwrap(), 0);
+    let killed = w.library.history_entry("killed").await.unwrap();
+    assert_eq!(killed.ended.as_deref(), Some("1970-01-01T00:00:31Z"));
+    assert_eq!(killed.summary, serde_json::json!({"served_bytes": 7}));
+    let io = w.library.io("killed").await.unwrap().unwrap();
+    assert_eq!(io["ended"], "1970-01-01T00:00:31Z");
+    let ended = |e: HistoryEntry| e.ended.unwrap();
+    assert_eq!(ended(w.library.history_entry("bare").await.unwrap()), "1970-01-01T00:00:01Z");
+    assert_eq!(ended(w.library.history_entry("fine").await.unwrap()), "1970-01-01T00:00:05Z");
+}
+
+#[tokio::test]
 async fn libraries_are_made_changed_and_removed() {
     let w = world().await;
     let a = w.library.ensure_library(LibraryKind::Movies, "/pool/films".as_ref()).await.unwrap();
