@@ -28,6 +28,7 @@ use crate::topology::ask::ByTrace;
 use crate::topology::figures::AskDisk;
 use crate::topology::mounts::{self, Mount};
 use crate::topology::roots::{Look, Roots};
+use crate::topology::sysfs::Sysfs;
 use crate::topology::watch::Watch;
 use crate::topology::{self, DiskFigures, KnownVolume, Topology};
 use crate::trace::Trace;
