@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 
-use super::{field_u16, field_u32, field_u64, ioctl_buffer};
+use super::{field_u16, field_u32, field_u64, ioctl_buffer, uuid_text};
 use crate::layout::chunks::{Chunk, Stripe};
 
 const FS_INFO: u32 = 0x8400_941F;
@@ -140,11 +140,6 @@ fn chunk(logical: u64, data: &[u8]) -> Option<Chunk> {
         sub_stripes: u16::from_le(field_u16(data, 46)?),
         stripes,
     })
-}
-
-fn uuid_text(b: &[u8]) -> String {
-    let hex: String = b.iter().map(|c| format!("{c:02x}")).collect();
-    format!("{}-{}-{}-{}-{}", &hex[0..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..32])
 }
 
 #[cfg(test)]

@@ -136,6 +136,38 @@ pub(crate) fn inherited(number: i32) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
+/// `FS_IOC_GETFSUUID`, `_IOR(0x15, 0, struct fsuuid2)`, include/uapi/linux/fs.h, Linux 6.9.
+const GET_FS_UUID: u32 = 0x8011_1500;
+/// `EXT4_IOC_GETFSUUID`, `_IOR('f', 44, struct fsuuid)`, include/uapi/linux/ext4.h, Linux 5.19.
+const EXT4_GET_UUID: u32 = 0x8008_662C;
+
+/// Identifier of the filesystem that a folder is on, where the kernel tells it to all. The folder is opened, not read; with
+/// `is_cached_only` only as far as it is in memory.
+pub(crate) fn filesystem_uuid(folder: &std::path::Path, is_cached_only: bool) -> Option<String> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+    use std::os::fd::AsFd as _;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::DIRECTORY;
+    let resolve = if is_cached_only { ResolveFlags::CACHED } else { ResolveFlags::empty() };
+    let fd = rustix::fs::openat2(CWD, folder, flags, Mode::empty(), resolve).ok()?;
+    // Length in one byte, then up to 16.
+    let mut any = [0_u8; 17];
+    if ioctl_buffer(fd.as_fd(), GET_FS_UUID, &mut any, 17).is_ok() && any[0] == 16 {
+        return Some(uuid_text(&any[1..17]));
+    }
+    // Length (in and out) and flags of four bytes each, then as many as the length says.
+    let mut ext4 = [0_u8; 24];
+    ext4[0..4].copy_from_slice(&16_u32.to_ne_bytes());
+    ioctl_buffer(fd.as_fd(), EXT4_GET_UUID, &mut ext4, 24).ok()?;
+    (field_u32(&ext4, 0) == Some(16)).then(|| uuid_text(&ext4[8..24]))
+}
+
+/// 16 bytes as `blkid` writes them.
+fn uuid_text(b: &[u8]) -> String {
+    let hex: String = b.iter().map(|c| format!("{c:02x}")).collect();
+    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or("");
+    format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
+}
+
 /// Becomes `uid`/`gid` for good, supplementary groups dropped, all threads.
 pub(crate) fn become_user(uid: u32, gid: u32) -> io::Result<()> {
     let check = |done: libc::c_int| if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };

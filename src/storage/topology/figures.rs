@@ -115,8 +115,15 @@ impl Watched {
     /// A disk by its sysfs directory.
     pub(crate) fn new(dir: &Path, now_us: u64) -> Self {
         let name = Sysfs::name(dir);
+        let mut facts = DiskFacts::default();
+        super::disk::facts(dir, &mut facts);
+        // Virtual disks say that they turn, for want of a better word.
+        let is_virtual = matches!(
+            facts.transport.as_deref(),
+            Some("virtio" | "loop" | "nbd" | "xen" | "rbd" | "zfs" | "zram" | "ram")
+        );
         Self {
-            is_rotational: Sysfs::number(dir, "queue/rotational").is_some_and(|r| r != 0),
+            is_rotational: facts.rotational == Some(true) && !is_virtual,
             has_commands: crate::trace::facts::language(dir).is_ok(),
             is_suspended: false,
             since_us: now_us,

@@ -512,6 +512,10 @@ impl Builder<'_> {
                     let dir = self.sys.by_number(mount.device)?;
                     self.roots.uuid_of(&Sysfs::name(&dir))
                 })
+                .or_else(|| match self.roots.look {
+                    Look::ByName => None,
+                    look => sys::filesystem_uuid(&mount.mount_point, look == Look::Cached),
+                })
             }
             _ => None,
         };
