@@ -57,13 +57,11 @@ pub(crate) fn device_path(fd: BorrowedFd<'_>, devid: u64) -> io::Result<Option<S
     Ok(Some(String::from_utf8_lossy(path).into_owned()))
 }
 
-/// Identifier of the btrfs that a folder is on. The folder is opened, not read; with `is_cached_only` only as far as it is
-/// in memory.
-pub(crate) fn fsid_of(folder: &Path, is_cached_only: bool) -> Option<String> {
-    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+/// Identifier of the btrfs that a folder is on.
+pub(crate) fn fsid_of(folder: &Path) -> Option<String> {
+    use rustix::fs::{Mode, OFlags};
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let resolve = if is_cached_only { ResolveFlags::CACHED } else { ResolveFlags::empty() };
-    let fd = rustix::fs::openat2(CWD, folder, flags, Mode::empty(), resolve).ok()?;
+    let fd = rustix::fs::open(folder, flags, Mode::empty()).ok()?;
     fs_info(fd.as_fd()).ok().map(|i| i.fsid)
 }
 

@@ -316,30 +316,45 @@ fn a_page_view_reads_nothing_from_a_disk_whose_folders_are_not_in_memory() {
     if cannot() {
         return;
     }
-    let mut rig = Rig::new(1, 64);
-    let disk = rig.loops[0].clone();
-    run("mkfs.ext4", &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", &disk]);
-    let at = rig.mount(&[&disk], "first");
-    let deep = "films/a/b/c";
-    fs::create_dir_all(at.join(deep)).unwrap();
-    run("umount", &[at.to_str().unwrap()]);
-    rig.undo.pop();
-    // Mounted anew, none of its folders is in memory.
-    let at = rig.mount(&[&disk], "second");
-    let storage =
-        Storage::start(Config { helper: HelperMode::Off, ..Config::default() }, Arc::new(SystemClock))
-            .unwrap();
-    let before = reads(&disk);
-    for _ in 0..20 {
-        let seen = storage.known_volume(&at.join(deep)).topology.unwrap();
-        assert_eq!(seen.disks, rig.names());
+    for (kind, options) in [
+        ("ext4", &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0"][..]),
+        ("xfs", &["-q", "-f"][..]),
+        ("btrfs", &["-q", "-f"][..]),
+    ] {
+        if !has(&format!("mkfs.{kind}")) {
+            skip(&format!("mkfs.{kind} is not installed"));
+            continue;
+        }
+        let mut rig = Rig::new(1, 320);
+        let disk = rig.loops[0].clone();
+        run(&format!("mkfs.{kind}"), &[options, &[disk.as_str()]].concat());
+        let at = rig.mount(&[&disk], "first");
+        let deep = "films/a/b/c";
+        fs::create_dir_all(at.join(deep)).unwrap();
+        // Folders that do not fit into their inodes.
+        for folder in [&at, &at.join("films")] {
+            for i in 0..400 {
+                fs::write(folder.join(format!("a film with a long name {i}")), "").unwrap();
+            }
+        }
+        run("umount", &[at.to_str().unwrap()]);
+        rig.undo.pop();
+        // Mounted anew, none of its folders is in memory.
+        let at = rig.mount(&["-o", "noatime", &disk], "second");
+        let config = Config { helper: HelperMode::Off, ..Config::default() };
+        let storage = Storage::start(config, Arc::new(SystemClock)).unwrap();
+        let before = reads(&disk);
+        for _ in 0..20 {
+            let seen = storage.known_volume(&at.join(deep)).topology.unwrap();
+            assert_eq!(seen.disks, rig.names());
+        }
+        let after = reads(&disk);
+        storage.close();
+        assert_eq!(before, after, "a page view read from the {kind}");
+        // The test can fail: looking the name up does read.
+        assert!(at.join(deep).is_dir());
+        assert_ne!(before, reads(&disk), "the folders were in memory: this test shows nothing of {kind}");
     }
-    let after = reads(&disk);
-    storage.close();
-    assert_eq!(before, after, "a page view read from the disk");
-    // The test can fail: looking the name up does read.
-    assert!(at.join(deep).is_dir());
-    assert_ne!(before, reads(&disk), "the folders were in memory: this test shows nothing");
 }
 
 #[test]

@@ -116,11 +116,9 @@ impl Builder<'_> {
         by_device.or_else(|| self.btrfs_id_by_asking(mount).filter(|id| ids.contains(id) || ids.is_empty()))
     }
 
+    /// Opening a folder of btrfs may search its tree for the last index (btrfs_opendir): not for a page view.
     fn btrfs_id_by_asking(&self, mount: &Mount) -> Option<String> {
-        match self.roots.look {
-            Look::ByName => None,
-            look => sys::btrfs::fsid_of(&mount.mount_point, look == Look::Cached),
-        }
+        if self.roots.look == Look::Open { sys::btrfs::fsid_of(&mount.mount_point) } else { None }
     }
 
     fn btrfs(&mut self, mount: &Mount) -> Node {
@@ -512,9 +510,13 @@ impl Builder<'_> {
                     let dir = self.sys.by_number(mount.device)?;
                     self.roots.uuid_of(&Sysfs::name(&dir))
                 })
-                .or_else(|| match self.roots.look {
-                    Look::ByName => None,
-                    look => sys::filesystem_uuid(&mount.mount_point, look == Look::Cached),
+                .or_else(|| match (self.roots.look, mount.kind.as_str()) {
+                    (Look::Open, _) => sys::filesystem_uuid(&mount.mount_point, false),
+                    // Opening a folder of XFS reads its first block ahead (xfs_dir_open).
+                    (Look::Cached, "ext2" | "ext3" | "ext4") => {
+                        sys::filesystem_uuid(&mount.mount_point, true)
+                    }
+                    _ => None,
                 })
             }
             _ => None,
