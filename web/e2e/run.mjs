@@ -495,6 +495,7 @@ await test("now playing shows a stream of another window with its disks", {}, as
   await t.page.getByRole("button", { name: "Show the record" }).click();
   await t.page.locator(".u-over").waitFor();
   await t.page.waitForTimeout(1200);
+  check((await t.id("matrix").locator("tbody tr").count()) === 2, "the stream and what others read, by disk");
   await t.shot("sessions");
   await t.accessible();
 });
@@ -560,6 +561,29 @@ for (const [pool, want] of Object.entries(POOLS)) {
     await t.accessible();
   });
 }
+
+await test("what happens to a disk is told on every page, and kept on the storage page", { storage: "raid10" }, async (t) => {
+  await t.id("storage-sum").count();
+  t.mock.send("notice", { code: "disk", disk: "sdd", text: "sdd: it was taken out while it was read", at: new Date().toISOString() });
+  await t.page.getByText("sdd: it was taken out").first().waitFor();
+  await t.go("/storage");
+  await t.id("happened").waitFor();
+  const asked = t.calls("GET /storage").length;
+  t.mock.send("notice", { code: "disk", disk: "sdb", text: "sdb: it does not answer", at: new Date().toISOString() });
+  await t.page.waitForFunction(() => document.querySelectorAll("[data-testid=happened]").length === 2);
+  await t.page.waitForTimeout(300);
+  check(t.calls("GET /storage").length > asked, "and the tree is asked for again at once");
+  await t.accessible();
+});
+
+await test("now playing shows streams across disks", { storage: "zfs" }, async (t) => {
+  await t.go("/sessions");
+  await t.id("matrix").waitFor();
+  await t.page.waitForTimeout(6000);
+  check((await t.id("matrix").locator("tbody tr").count()) === 4, "three streams and the rest");
+  await t.shot("matrix", true);
+  await t.accessible();
+});
 
 await test("storage does not move while its figures do", { storage: "zfs" }, async (t) => {
   await t.go("/storage");

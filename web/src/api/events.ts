@@ -9,7 +9,7 @@ export interface EventMap {
   library: { revision: number };
   session: Record<string, unknown>;
   io: IoEvent;
-  notice: { code?: string; text?: string };
+  notice: { code?: string; text?: string; disk?: string; at?: string };
   /** Not of the server: whether the stream is up. */
   connection: { up: boolean };
 }

@@ -42,14 +42,20 @@ export class StorageFollower {
         this.report = result.value;
         if (this.rates.size === 0) this.#note(result.value.disks);
       }
+      // One timer, however many answers come: a notice asks out of turn.
+      clearTimeout(timer);
       timer = setTimeout(() => void load(), this.#syncing() ? TREE_WHILE_SYNC_MS : TREE_EVERY_MS);
     };
     void load();
-    const off = events.on("io", (event) => this.#note(event.disks));
+    const offs = [
+      events.on("io", (event) => this.#note(event.disks)),
+      // Something happened to a disk: what the tree says may be old.
+      events.on("notice", () => void load()),
+    ];
     this.#stop = () => {
       abort.abort();
       clearTimeout(timer);
-      off();
+      offs.forEach((off) => off());
     };
   }
 
