@@ -21,8 +21,9 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import disks as models
+import place
 
-WORK = os.environ.get("RIG_WORK") or os.path.join(os.path.dirname(HERE), ".work")
+WORK = place.work()
 STATE = os.path.join(WORK, "pools")
 
 

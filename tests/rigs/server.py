@@ -7,14 +7,18 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.parse
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import place
+
 TOP = os.path.dirname(os.path.dirname(HERE))
 TARGET = os.environ.get("CARGO_TARGET_DIR") or os.path.join(TOP, "target")
-WORK = os.environ.get("RIG_WORK") or os.path.join(TOP, "tests", ".work")
+WORK = place.work()
 PROGRAM = os.environ.get("RIG_PROGRAM") or os.path.join(TARGET, "release", "spindle")
 USER, PASSWORD = "robin", "a long enough passphrase"
 

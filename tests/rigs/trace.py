@@ -27,6 +27,12 @@ def why_not():
     return None
 
 
+def _superblock(event):
+    """The page at 64 KiB, where btrfs has its first superblock: whoever looks for filesystems (mkfs, mount, udev) reads it on every
+    disk there is, at any time. No filesystem here keeps file data there."""
+    return event.sector == 128 and event.len_bytes <= 4096
+
+
 class BlockTrace:
     """Records reads of `disks` (name -> device path) while its block runs; results after it."""
 
@@ -100,7 +106,7 @@ class BlockTrace:
         """Bytes of file data read from each disk. Every disk is in it, also one that served nothing."""
         total = {name: 0 for name in self.numbers.values()}
         for event in self.events:
-            if "M" not in event.flags and keep(event):
+            if "M" not in event.flags and not _superblock(event) and keep(event):
                 total[event.disk] += event.len_bytes
         return total
 
