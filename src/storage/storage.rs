@@ -433,7 +433,7 @@ fn mount_of(fd: BorrowedFd<'_>, path: &Path) -> Result<Mount, StorageError> {
 /// What the file itself tells of a mount that `/proc/self/mountinfo` does not list, as below a changed root: its
 /// device, which is the block device for ext4 and xfs, and the kind of filesystem by its magic number
 /// (include/uapi/linux/magic.h; xfs: fs/xfs/libxfs/xfs_format.h).
-fn mount_of_unlisted(fd: BorrowedFd<'_>, path: &Path) -> Result<Mount, StorageError> {
+pub(crate) fn mount_of_unlisted(fd: BorrowedFd<'_>, path: &Path) -> Result<Mount, StorageError> {
     let failed = |e: rustix::io::Errno| StorageError::Topology {
         path: path.to_owned(),
         what: format!("its mount is not in /proc/self/mountinfo, and the file does not tell: {e}"),
@@ -465,7 +465,8 @@ fn topology_of(path: &Path, ask: &ByTrace) -> Result<Topology, StorageError> {
     let failed = |e: rustix::io::Errno| StorageError::Open { path: path.to_owned(), source: e.into() };
     // O_PATH: the name is looked up, nothing is opened, no disk is woken for its contents.
     let fd = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
-    let mount = mount_of(fd.as_fd(), path)?;
+    // Without /proc the file itself still tells its device and kind.
+    let mount = mount_of(fd.as_fd(), path).or_else(|_| mount_of_unlisted(fd.as_fd(), path))?;
     let is_file =
         rustix::fs::fstat(&fd).is_ok_and(|s| rustix::fs::FileType::from_raw_mode(s.st_mode).is_file());
     let real =

@@ -146,7 +146,7 @@ const EXT4_GET_UUID: u32 = 0x8008_662C;
 pub(crate) fn filesystem_uuid(folder: &std::path::Path, is_cached_only: bool) -> Option<String> {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
     use std::os::fd::AsFd as _;
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::DIRECTORY;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let resolve = if is_cached_only { ResolveFlags::CACHED } else { ResolveFlags::empty() };
     let fd = rustix::fs::openat2(CWD, folder, flags, Mode::empty(), resolve).ok()?;
     // Length in one byte, then up to 16.

@@ -29,6 +29,8 @@ impl Builder<'_> {
     pub(crate) fn mount_of(&self, path: &Path, id: Option<u64>) -> Option<Mount> {
         match id.and_then(|id| self.mounts.iter().find(|m| m.id == id)) {
             Some(mount) => Some(mount.clone()),
+            // A mount that is not listed is not the one above it.
+            None if id.is_some() => self.roots.unlisted(path),
             None => mounts::of_path(&self.mounts, path).cloned(),
         }
     }

@@ -1,5 +1,6 @@
 //! Where the kernel's trees are: parameters, so that tests run over recorded ones.
 
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
@@ -150,22 +151,31 @@ impl Roots {
         sys.mapped(&mapped)
     }
 
+    /// A descriptor that stands for the name (`O_PATH`), as far as it may be looked up.
+    fn open(&self, path: &Path) -> std::io::Result<Option<OwnedFd>> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        Ok(match self.look {
+            Look::ByName => None,
+            Look::Open => Some(rustix::fs::open(path, flags, Mode::empty())?),
+            // Not in memory, or a kernel before 5.12: by its name, then.
+            Look::Cached => rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED).ok(),
+        })
+    }
+
+    /// The mount of a path that the table does not list (below a changed root), by what the file itself tells.
+    pub(crate) fn unlisted(&self, path: &Path) -> Option<Mount> {
+        let fd = self.open(path).ok()??;
+        crate::storage::mount_of_unlisted(fd.as_fd(), path).ok()
+    }
+
     /// Looks a path up as far as is allowed.
     ///
     /// # Errors
     /// Where it is allowed in full and fails.
     pub(crate) fn find(&self, path: &Path) -> std::io::Result<Found> {
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let fd = match self.look {
-            Look::ByName => None,
-            Look::Open => Some(rustix::fs::open(path, flags, Mode::empty())?),
-            // Not in memory, or a kernel before 5.12: by its name, then.
-            Look::Cached => rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED).ok(),
-        };
-        let Some(fd) = fd else {
+        let Some(fd) = self.open(path)? else {
             return Ok(Found { path: by_name(path), mount_id: None, is_file: None });
         };
-        use std::os::fd::AsRawFd as _;
         let raw = fd.as_raw_fd();
         let info = self.proc_text(&format!("self/fdinfo/{raw}")).unwrap_or_default();
         let mount_id = info.lines().find_map(|l| l.strip_prefix("mnt_id:")?.trim().parse().ok());
