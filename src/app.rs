@@ -2,6 +2,7 @@
 //! room.
 
 mod adapters;
+mod profiles;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ use crate::http::{self, MediaLane, ServerState};
 use crate::sessions::{Parts, Sessions};
 
 pub use adapters::{DiskBackend, WorkerProber};
+pub use profiles::load as load_profiles;
 
 /// Connections at once. Each waiting one holds a few KiB.
 const MAX_CONNECTIONS: usize = 8192;
@@ -165,6 +167,7 @@ impl App {
                 transcoder: rooms.transcoder.clone(),
                 clock: rooms.clock.clone(),
                 key: Key::new(*blake3::hash(key.as_bytes()).as_bytes()),
+                profiles: Arc::new(profiles::load(&config.data_dir)),
                 idle_s: config.session_idle_s,
             },
             &rooms.shutdown,

@@ -3,17 +3,18 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use spindle_playback::{Choice, ClientProfile, SubtitleChoice, builtin, builtin_names, decide};
+use spindle_playback::{Choice, ClientProfile, Decision, Profiles, RuleVerdict, SubtitleChoice, decide};
 
+use super::serve::Common;
 use super::{Failure, Outcome, print, print_json};
+use crate::app::load_profiles;
 use crate::examine::Examiner;
-use crate::sessions::word;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// A media file
     file: PathBuf,
-    /// Name of a built-in client, or a profile file (JSON)
+    /// Name of a client (built in, or a file in DATA-DIR/profiles), or a profile file (JSON)
     #[arg(long, value_name = "NAME-or-PROFILE.json")]
     client: String,
     /// Limit in bits per second
@@ -25,13 +26,19 @@ pub(super) struct Arguments {
     /// Subtitle stream to show
     #[arg(long, value_name = "STREAM")]
     subtitle: Option<u32>,
+    /// Folder of the server's data, where its own profiles are
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Show every rule, not only those that failed
+    #[arg(long)]
+    rules: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(arguments: Arguments) -> Outcome {
-    let profile = profile(&arguments.client)?;
+    let profile = profile(&arguments)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let examined = runtime.block_on(async {
         let examiner = Examiner::start()?;
@@ -43,33 +50,73 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
         audio: arguments.audio,
         subtitle: arguments.subtitle.map_or(SubtitleChoice::Default, SubtitleChoice::Stream),
         max_bitrate_bps: arguments.max_bitrate,
+        ..Choice::default()
     };
     let decision = decide(&profile, &examined.info, &choice);
     if arguments.json {
         return print_json(&decision);
     }
-    let mut text = format!("{} on {}\n", word(decision.method), profile.name);
-    for reason in &decision.reasons {
-        text.push_str(&format!("  {}\n", reason.sentence()));
-    }
-    print(&text);
+    print(&text(&decision, &profile.name, arguments.rules));
     Ok(())
 }
 
-fn profile(client: &str) -> Result<ClientProfile, Failure> {
-    if let Some(profile) = builtin(client) {
-        return Ok(profile);
+fn text(decision: &Decision, client: &str, all: bool) -> String {
+    let method = decision.refusal.map_or(decision.method.word(), |_| "refused");
+    let mut out = format!("{method} on {client}\n");
+    for reason in &decision.reasons {
+        out.push_str(&format!("  {}\n", reason.sentence()));
+    }
+    for rule in &decision.rules {
+        let word = match rule.verdict {
+            RuleVerdict::Pass if !all => continue,
+            RuleVerdict::Unknown if !all => continue,
+            RuleVerdict::Pass => "pass",
+            RuleVerdict::Note => "note",
+            RuleVerdict::Fail => "FAIL",
+            RuleVerdict::Unknown => "?",
+        };
+        let stream = rule.stream.map_or(String::new(), |n| format!(" #{n}"));
+        out.push_str(&format!(
+            "  {word:4} {}{stream}: wanted {}, found {}\n",
+            rule.rule, rule.wanted, rule.found
+        ));
+    }
+    out
+}
+
+/// A name goes before a file: `chrome` is a client, `./chrome.json` a file.
+fn profile(arguments: &Arguments) -> Result<ClientProfile, Failure> {
+    let client = arguments.client.as_str();
+    let common = Common { data_dir: arguments.data_dir.clone(), libraries: Vec::new() };
+    // Without a data directory the built-in ones are known all the same.
+    let known = match common.layers(None)?.build() {
+        Ok(config) => load_profiles(&config.data_dir),
+        Err(_) => Profiles::default(),
+    };
+    if let Some(profile) = known.get(client) {
+        return Ok(profile.clone());
     }
     let path = std::path::Path::new(client);
     let is_file = path.extension().is_some_and(|e| e == "json") || client.contains('/');
     if !is_file {
-        let known = builtin_names().join(", ");
+        let rejected = known.rejected().iter().find(|r| r.file.strip_suffix(".json") == Some(client));
+        if let Some(rejected) = rejected {
+            return Err(Failure::Failed(format!(
+                "the profile `{}` is not valid: {}",
+                rejected.file, rejected.why
+            )));
+        }
         return Err(Failure::Usage(format!(
-            "unknown client `{client}`; known are {known}, or name a profile file"
+            "unknown client `{client}`; known are {}, or name a profile file",
+            known.names()
         )));
     }
     let text = std::fs::read_to_string(path)
         .map_err(|e| Failure::Failed(format!("unable to read the profile `{client}`: {e}")))?;
-    serde_json::from_str(&text)
-        .map_err(|e| Failure::Failed(format!("the profile `{client}` is not valid: {e}")))
+    let invalid = |e: spindle_playback::ProfileError| {
+        Failure::Failed(format!("the profile `{client}` is not valid: {e}"))
+    };
+    let profile = ClientProfile::from_json(&text).map_err(invalid)?;
+    profile.check().map_err(invalid)?;
+    Ok(profile)
 }

@@ -28,7 +28,7 @@
 //! item(user, id).await -> Result<ItemDetail>;         summary(user, id).await -> Result<Item>;
 //! home(user, limit).await -> Result<Home>;            next_up(user, show).await -> Result<Option<Item>>;
 //! genres(Option<library id>).await -> Result<Vec<String>>;
-//! playable(item, version: Option<&str>).await -> Result<Playable>;
+//! playable(item, version: Option<&str>).await -> Result<Playable>;   playables(item).await -> Result<Vec<Playable>>;
 //! keyframes(file).await -> Result<Option<KeyframeIndex>>;   set_keyframes(file, KeyframeIndex).await -> Result<()>;
 //! image(item, ImageKind, width: Option<u32>, height: Option<u32>, ImageFormat).await -> Result<Image>;
 //!

@@ -410,8 +410,14 @@ pub struct Playable {
     pub library: String,
     /// What a history shows: `Title (Year)` or `Show S01E02 Title`.
     pub title: String,
+    /// The show of an episode: what is chosen for one holds for the next.
+    pub series: Option<String>,
     /// The version's id.
     pub version: String,
+    /// What people call the version, where its name says (`1080p`).
+    pub label: Option<String>,
+    /// The edition, where it is not the plain film.
+    pub edition: Option<String>,
     /// Its files, in playing order; at least one.
     pub parts: Vec<PlayFile>,
 }

@@ -98,6 +98,11 @@ fn default_time_base() -> [u32; 2] {
     [1, 1_000_000]
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
 /// Flags that a file sets on a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -164,6 +169,10 @@ pub struct Video {
     pub sample_aspect: Option<[u32; 2]>,
     /// Degrees clockwise that a player has to turn the picture: 0, 90, 180, 270.
     pub rotation: u16,
+    /// Milliseconds from the key frame that is decoded first to the beginning of the presentation,
+    /// where an edit list begins it between two: 0 nearly always.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub lead_in_ms: u32,
     /// Fields instead of frames.
     pub interlaced: bool,
     /// Reference frames, where known.
@@ -174,6 +183,12 @@ pub struct Video {
     /// Dolby Vision profile (5, 7, 8, 10), where the file carries a configuration record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dv_profile: Option<u8>,
+    /// Dolby Vision level (1 to 13: pixels a second), where there is a record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dv_level: Option<u8>,
+    /// Dolby Vision base layer compatibility id: 0 none, 1 HDR10, 2 SDR, 4 HLG, 6 Blu-ray HDR10.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dv_compatibility: Option<u8>,
     /// FFmpeg's colour primaries, transfer, matrix, range.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub color_primaries: Option<String>,
@@ -217,6 +232,12 @@ pub enum Hdr {
     DvSdr,
     /// Profile 7 with an enhancement layer, base HDR10.
     Dv7,
+    /// As `DvHdr10`, the base with HDR10+ metadata.
+    DvHdr10Plus,
+    /// As `Dv7`, the base with HDR10+ metadata.
+    Dv7Hdr10Plus,
+    /// A record whose profile and compatibility do not go together: nobody knows what the base is.
+    DvInvalid,
 }
 
 /// Facts of an audio stream.
@@ -233,6 +254,9 @@ pub struct Audio {
     /// Bits of a sample, for lossless codecs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bit_depth: Option<u8>,
+    /// Sound objects beside the channels (Dolby Atmos, DTS:X): a decoder without them plays the channels.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub objects: bool,
 }
 
 /// Facts of a subtitle stream.
@@ -297,6 +321,56 @@ impl MediaInfo {
     }
 }
 
+impl Hdr {
+    /// Every class, in declaration order.
+    pub const ALL: [Self; 13] = [
+        Self::Unknown,
+        Self::Sdr,
+        Self::Hdr10,
+        Self::Hdr10Plus,
+        Self::Hlg,
+        Self::Dv5,
+        Self::DvHdr10,
+        Self::DvHlg,
+        Self::DvSdr,
+        Self::Dv7,
+        Self::DvHdr10Plus,
+        Self::Dv7Hdr10Plus,
+        Self::DvInvalid,
+    ];
+
+    /// The word on the wire.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Sdr => "sdr",
+            Self::Hdr10 => "hdr10",
+            Self::Hdr10Plus => "hdr10_plus",
+            Self::Hlg => "hlg",
+            Self::Dv5 => "dv5",
+            Self::DvHdr10 => "dv_hdr10",
+            Self::DvHlg => "dv_hlg",
+            Self::DvSdr => "dv_sdr",
+            Self::Dv7 => "dv7",
+            Self::DvHdr10Plus => "dv_hdr10_plus",
+            Self::Dv7Hdr10Plus => "dv7_hdr10_plus",
+            Self::DvInvalid => "dv_invalid",
+        }
+    }
+
+    /// The class of a picture that carries HDR10+ metadata too.
+    #[must_use]
+    pub fn with_hdr10_plus(self) -> Self {
+        match self {
+            Self::Hdr10 => Self::Hdr10Plus,
+            Self::DvHdr10 => Self::DvHdr10Plus,
+            Self::Dv7 => Self::Dv7Hdr10Plus,
+            other => other,
+        }
+    }
+}
+
 impl Video {
     /// The sample aspect, where it shows. 31679:31680 is a muxer's rounding and not a squeezed
     /// picture: half a percent is four pixels of a picture of 720.
@@ -325,6 +399,13 @@ impl Video {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_word_of_every_class_is_what_serde_writes() {
+        for hdr in Hdr::ALL {
+            assert_eq!(serde_json::to_value(hdr).unwrap(), hdr.word());
+        }
+    }
 
     #[test]
     fn pictures_are_shown_stretched_and_turned() {

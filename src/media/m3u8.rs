@@ -89,8 +89,14 @@ impl VideoRange {
         match hdr {
             Hdr::Sdr | Hdr::DvSdr => Some(Self::Sdr),
             Hdr::Hlg | Hdr::DvHlg => Some(Self::Hlg),
-            Hdr::Hdr10 | Hdr::Hdr10Plus | Hdr::DvHdr10 | Hdr::Dv7 | Hdr::Dv5 => Some(Self::Pq),
-            Hdr::Unknown => None,
+            Hdr::Hdr10
+            | Hdr::Hdr10Plus
+            | Hdr::DvHdr10
+            | Hdr::DvHdr10Plus
+            | Hdr::Dv7
+            | Hdr::Dv7Hdr10Plus
+            | Hdr::Dv5 => Some(Self::Pq),
+            Hdr::Unknown | Hdr::DvInvalid => None,
         }
     }
 

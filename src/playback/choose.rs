@@ -1,19 +1,27 @@
-//! Which streams play when the viewer chose none, or chose by language.
+//! Which streams play when the viewer chose none, or chose by language. The rules, in order, are those
+//! of `docs/playback.md`.
 //!
 //! Sound, first that applies:
 //! 1. the stream that was asked for;
-//! 2. in the first of the viewer's languages that the file has: the default one, else the first,
-//!    a commentary or a description for the blind only if there is nothing else in it;
-//! 3. the first with the default flag;
-//! 4. the first that is neither commentary nor description;
-//! 5. the first.
+//! 2. what was chosen for this series before: the same language and role, the same title among equals;
+//! 3. the language the film was made in, where the viewer wants that;
+//! 4. in the first of the viewer's languages that the file has: the film's own sound before a commentary
+//!    or a description, the default one before others (a description before all for who wants it);
+//! 5. the first with the default flag that is the film's own sound, then any with the flag;
+//! 6. the first that is neither commentary nor description;
+//! 7. the first.
 //!
 //! Subtitles, first that applies:
 //! 1. what was asked for, a stream or none;
-//! 2. forced ones in the language of the sound: they are part of the film;
-//! 3. none.
+//! 2. what was chosen for this series before, a language and role or none;
+//! 3. as the viewer's mode says: none; forced alone; whole ones for sound in a foreign language; always;
+//! 4. forced ones in the language of the sound: they are part of the film;
+//! 5. none.
 
+use serde::{Deserialize, Serialize};
 use spindle_media::info::{Audio, MediaInfo, Stream, Subtitle};
+
+use crate::decide::Method;
 
 /// What the viewer chose.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -24,6 +32,10 @@ pub struct Choice {
     pub subtitle: SubtitleChoice,
     /// Limit in bits per second of everything together, set by viewer, account or network.
     pub max_bitrate_bps: Option<u64>,
+    /// What the viewer likes, where nothing was asked for.
+    pub preferences: Preferences,
+    /// The furthest way that failed on this client with these codecs: it and those before it are left out.
+    pub failed: Option<Method>,
 }
 
 /// What the viewer chose of the subtitles.
@@ -38,19 +50,195 @@ pub enum SubtitleChoice {
     Stream(u32),
 }
 
-/// The sound stream to play; `languages` are ISO 639-2/T, preferred first.
+/// What a viewer likes, in general and for one series.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Preferences {
+    /// Languages of the sound, ISO 639-2/T, preferred first.
+    pub audio_languages: Vec<String>,
+    /// The language that the film was made in goes before them.
+    pub original_language: bool,
+    /// Sound described for the blind goes before other sound.
+    pub described: bool,
+    /// Languages of the subtitles, ISO 639-2/T, preferred first.
+    pub subtitle_languages: Vec<String>,
+    /// When subtitles come unasked.
+    pub subtitle_mode: SubtitleMode,
+    /// Subtitles for the hard of hearing go before others of their language.
+    pub hearing_impaired: bool,
+    /// What was chosen for this series before.
+    #[serde(skip)]
+    pub remembered: Remembered,
+}
+
+/// When subtitles come unasked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SubtitleMode {
+    /// Forced ones in the language of the sound.
+    #[default]
+    Forced,
+    /// Whole ones when the sound is in none of the viewer's languages; else forced ones.
+    Foreign,
+    /// Whole ones.
+    Always,
+    /// None, not even forced ones.
+    Off,
+}
+
+/// What a viewer chose for a series.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Remembered {
+    /// Sound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audio: Option<Track>,
+    /// Subtitles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subtitle: Option<RememberedSubtitle>,
+}
+
+/// Subtitles that were chosen for a series.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RememberedSubtitle {
+    /// None.
+    Off,
+    /// These.
+    Track(Track),
+}
+
+/// A track by what the next episode's track has in common with it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Track {
+    /// ISO 639-2/T; absent where the file does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub language: Option<String>,
+    /// What it is.
+    pub role: TrackRole,
+    /// Its title in the file: tells two tracks of one language and role apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+}
+
+/// What a track is, by its flags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrackRole {
+    /// The film's own sound, or whole subtitles.
+    #[default]
+    Main,
+    /// A commentary.
+    Commentary,
+    /// Described for the blind.
+    Described,
+    /// For the hard of hearing.
+    HearingImpaired,
+    /// Foreign parts only.
+    Forced,
+}
+
+impl Track {
+    /// What is worth remembering of a stream.
+    #[must_use]
+    pub fn of(stream: &Stream) -> Self {
+        Self { language: stream.language.clone(), role: role(stream), title: stream.title.clone() }
+    }
+}
+
+impl Remembered {
+    /// What is worth remembering of a choice; what the viewer left to the rules stays as it was.
+    #[must_use]
+    pub fn with(mut self, file: &MediaInfo, choice: &Choice) -> Self {
+        let stream = |wanted: u32| file.streams.iter().find(|s| s.index == wanted).map(Track::of);
+        if let Some(track) = choice.audio.and_then(stream) {
+            self.audio = Some(track);
+        }
+        match choice.subtitle {
+            SubtitleChoice::Default => {}
+            SubtitleChoice::Off => self.subtitle = Some(RememberedSubtitle::Off),
+            SubtitleChoice::Stream(wanted) => {
+                if let Some(track) = stream(wanted) {
+                    self.subtitle = Some(RememberedSubtitle::Track(track));
+                }
+            }
+        }
+        self
+    }
+
+    /// Whether nothing is remembered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.audio.is_none() && self.subtitle.is_none()
+    }
+}
+
+fn role(stream: &Stream) -> TrackRole {
+    let d = stream.disposition;
+    if d.forced {
+        TrackRole::Forced
+    } else if d.commentary {
+        TrackRole::Commentary
+    } else if d.visual_impaired {
+        TrackRole::Described
+    } else if d.hearing_impaired {
+        TrackRole::HearingImpaired
+    } else {
+        TrackRole::Main
+    }
+}
+
+/// The sound stream to play.
 #[must_use]
 pub fn audio<'a>(
     file: &'a MediaInfo,
     requested: Option<u32>,
-    languages: &[&str],
+    preferences: &Preferences,
 ) -> Option<(&'a Stream, &'a Audio)> {
     let by_index = requested.and_then(|wanted| file.audio().find(|(s, _)| s.index == wanted));
     by_index
-        .or_else(|| languages.iter().find_map(|language| in_language(file, language)))
-        .or_else(|| native_audio(file))
-        .or_else(|| file.audio().find(|(s, _)| is_the_film(s)))
-        .or_else(|| file.audio().next())
+        .or_else(|| remembered(file.audio(), preferences.remembered.audio.as_ref()?))
+        .or_else(|| original(file, preferences))
+        .or_else(|| {
+            let languages = preferences.audio_languages.iter();
+            languages.into_iter().find_map(|l| best(file, Some(l), preferences.described))
+        })
+        .or_else(|| best(file, None, preferences.described))
+}
+
+/// A track of the same language and role, with the same title among equals.
+fn remembered<'a, T: 'a>(
+    tracks: impl Iterator<Item = (&'a Stream, &'a T)>,
+    wanted: &Track,
+) -> Option<(&'a Stream, &'a T)> {
+    let same = tracks.filter(|(s, _)| s.language == wanted.language && role(s) == wanted.role);
+    // `min_by_key` takes the first of equals.
+    same.min_by_key(|(s, _)| s.title != wanted.title)
+}
+
+fn original<'a>(file: &'a MediaInfo, preferences: &Preferences) -> Option<(&'a Stream, &'a Audio)> {
+    if !preferences.original_language {
+        return None;
+    }
+    file.audio().find(|(s, _)| s.disposition.original && is_the_film(s))
+}
+
+/// The best sound, in a language or in any: the film's own, flagged as default, first in the file.
+fn best<'a>(
+    file: &'a MediaInfo,
+    language: Option<&String>,
+    described: bool,
+) -> Option<(&'a Stream, &'a Audio)> {
+    let spoken = file.audio().filter(|(s, _)| language.is_none_or(|l| s.language.as_ref() == Some(l)));
+    spoken.min_by_key(|(s, _)| {
+        let rank = match role(s) {
+            TrackRole::Described if described => 0,
+            TrackRole::Commentary | TrackRole::Described => 2,
+            _ => 1,
+        };
+        (rank, !s.disposition.default)
+    })
 }
 
 /// The sound stream that a player starts with when it is handed the file: the first with the default
@@ -64,14 +252,6 @@ pub(crate) fn plays_by_itself(file: &MediaInfo, stream: &Stream) -> bool {
     native_audio(file).or_else(|| file.audio().next()).is_some_and(|(s, _)| s.index == stream.index)
 }
 
-fn in_language<'a>(file: &'a MediaInfo, language: &str) -> Option<(&'a Stream, &'a Audio)> {
-    let spoken = || file.audio().filter(|(s, _)| s.language.as_deref() == Some(language));
-    spoken()
-        .find(|(s, _)| is_the_film(s) && s.disposition.default)
-        .or_else(|| spoken().find(|(s, _)| is_the_film(s)))
-        .or_else(|| spoken().next())
-}
-
 fn is_the_film(stream: &Stream) -> bool {
     !stream.disposition.commentary && !stream.disposition.visual_impaired
 }
@@ -81,15 +261,51 @@ fn is_the_film(stream: &Stream) -> bool {
 pub fn subtitle<'a>(
     file: &'a MediaInfo,
     choice: SubtitleChoice,
+    preferences: &Preferences,
     audio_language: Option<&str>,
 ) -> Option<(&'a Stream, &'a Subtitle)> {
     match choice {
-        SubtitleChoice::Off => None,
-        SubtitleChoice::Stream(wanted) => file.subtitles().find(|(s, _)| s.index == wanted),
-        SubtitleChoice::Default => audio_language.and_then(|language| {
-            file.subtitles().find(|(s, _)| s.disposition.forced && s.language.as_deref() == Some(language))
-        }),
+        SubtitleChoice::Off => return None,
+        SubtitleChoice::Stream(wanted) => return file.subtitles().find(|(s, _)| s.index == wanted),
+        SubtitleChoice::Default => {}
     }
+    match &preferences.remembered.subtitle {
+        Some(RememberedSubtitle::Off) => return None,
+        Some(RememberedSubtitle::Track(track)) => {
+            if let Some(found) = remembered(file.subtitles(), track) {
+                return Some(found);
+            }
+        }
+        None => {}
+    }
+    let understood = |language: &str| preferences.audio_languages.iter().any(|l| l == language);
+    let whole = match preferences.subtitle_mode {
+        SubtitleMode::Off => return None,
+        SubtitleMode::Forced => false,
+        SubtitleMode::Always => true,
+        SubtitleMode::Foreign => audio_language.is_some_and(|l| !understood(l)),
+    };
+    let in_order = || preferences.subtitle_languages.iter();
+    let found = if whole { in_order().find_map(|l| best_subtitle(file, l, preferences)) } else { None };
+    found.or_else(|| forced(file, audio_language?))
+}
+
+fn forced<'a>(file: &'a MediaInfo, language: &str) -> Option<(&'a Stream, &'a Subtitle)> {
+    file.subtitles().find(|(s, _)| s.disposition.forced && s.language.as_deref() == Some(language))
+}
+
+/// Whole subtitles of a language: as wanted for the hard of hearing or not, text before pictures (which
+/// may have to be burnt in), flagged as default, first in the file.
+fn best_subtitle<'a>(
+    file: &'a MediaInfo,
+    language: &String,
+    preferences: &Preferences,
+) -> Option<(&'a Stream, &'a Subtitle)> {
+    let whole = |s: &Stream| !s.disposition.forced && !s.disposition.commentary;
+    let of = file.subtitles().filter(|(s, _)| s.language.as_ref() == Some(language) && whole(s));
+    of.min_by_key(|(s, t)| {
+        (s.disposition.hearing_impaired != preferences.hearing_impaired, !t.text, !s.disposition.default)
+    })
 }
 
 /// Whether the streams that were asked for are in the file: what a front door answers with "bad
@@ -104,82 +320,4 @@ pub fn is_in(file: &MediaInfo, choice: &Choice) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::decide::samples::{audio as sound, file, subtitle as text};
-
-    fn tracks(list: &[(&str, bool, bool)]) -> MediaInfo {
-        let mut info = file("mkv", &[]);
-        for (n, (language, default, commentary)) in list.iter().enumerate() {
-            let mut s = sound(u32::try_from(n).unwrap(), "aac", 2);
-            s.language = Some((*language).to_owned());
-            s.disposition.default = *default;
-            s.disposition.commentary = *commentary;
-            info.streams.push(s);
-        }
-        info
-    }
-
-    #[test]
-    fn the_viewers_language_goes_before_the_files_flag() {
-        // `Flag Maze`: Japanese default, English, English commentary that is flagged default too.
-        let f = tracks(&[("jpn", true, false), ("eng", false, false), ("eng", true, true)]);
-        for (requested, languages, expected) in [
-            (None, &[][..], 0),
-            (None, &["eng"], 1),
-            (None, &["jpn"], 0),
-            (None, &["fra"], 0),
-            (None, &["fra", "eng"], 1),
-            (Some(2), &["jpn"], 2),
-            (Some(9), &[], 0),
-        ] {
-            let got = audio(&f, requested, languages).unwrap().0.index;
-            assert_eq!(got, expected, "{requested:?} {languages:?}");
-        }
-    }
-
-    #[test]
-    fn without_flags_a_commentary_comes_last() {
-        let f = tracks(&[("eng", false, true), ("eng", false, false)]);
-        assert_eq!(audio(&f, None, &[]).unwrap().0.index, 1);
-        let only = tracks(&[("eng", false, true)]);
-        assert_eq!(audio(&only, None, &[]).unwrap().0.index, 0);
-        assert!(audio(&tracks(&[]), None, &[]).is_none());
-    }
-
-    #[test]
-    fn a_player_by_itself_takes_the_flagged_track_or_the_first() {
-        let f = tracks(&[("jpn", false, false), ("eng", true, false)]);
-        assert!(!plays_by_itself(&f, &f.streams[0]));
-        assert!(plays_by_itself(&f, &f.streams[1]));
-        let f = tracks(&[("jpn", false, true), ("eng", false, false)]);
-        assert!(plays_by_itself(&f, &f.streams[0]));
-    }
-
-    #[test]
-    fn only_forced_subtitles_of_the_sounds_language_come_unasked() {
-        let mut f = file("mkv", &[text(0, "subrip"), text(1, "subrip"), text(2, "ass")]);
-        for (n, (language, forced)) in [("eng", false), ("eng", true), ("fra", true)].iter().enumerate() {
-            f.streams[n].language = Some((*language).to_owned());
-            f.streams[n].disposition.forced = *forced;
-            f.streams[n].disposition.default = true;
-        }
-        let pick = |choice, language| subtitle(&f, choice, language).map(|(s, _)| s.index);
-        assert_eq!(pick(SubtitleChoice::Default, Some("eng")), Some(1));
-        assert_eq!(pick(SubtitleChoice::Default, Some("jpn")), None);
-        assert_eq!(pick(SubtitleChoice::Default, None), None);
-        assert_eq!(pick(SubtitleChoice::Off, Some("eng")), None);
-        assert_eq!(pick(SubtitleChoice::Stream(0), Some("fra")), Some(0));
-        assert_eq!(pick(SubtitleChoice::Stream(7), Some("fra")), None);
-    }
-
-    #[test]
-    fn a_choice_of_a_stream_of_another_kind_is_told() {
-        let f = file("mkv", &[sound(0, "aac", 2), text(1, "subrip")]);
-        let choice = |audio, subtitle| Choice { audio, subtitle, max_bitrate_bps: None };
-        assert!(is_in(&f, &choice(Some(0), SubtitleChoice::Stream(1))));
-        assert!(is_in(&f, &choice(None, SubtitleChoice::Off)));
-        assert!(!is_in(&f, &choice(Some(1), SubtitleChoice::Off)));
-        assert!(!is_in(&f, &choice(None, SubtitleChoice::Stream(0))));
-    }
-}
+mod tests;

@@ -6,7 +6,6 @@ use std::fmt;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use spindle_base::error::ErrorKind;
-use spindle_media::info::Hdr;
 use thiserror::Error;
 
 use crate::names;
@@ -43,6 +42,9 @@ pub struct ClientProfile {
     /// Bits per second of everything together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_bitrate: Option<u64>,
+    /// Ours: streams of a file that plays as it is, of every kind. Some sets refuse files of more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_streams: Option<u32>,
     /// Ours: the player lets the viewer change the sound track of a file that plays as it is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub switches_audio: bool,
@@ -70,9 +72,75 @@ pub struct DirectPlay {
     /// Audio codecs in it; `*` is any.
     #[serde(default, deserialize_with = "words")]
     pub audio: Vec<String>,
+    /// Ours: dynamic ranges in this container, where they are fewer than the codec's. Some sets show
+    /// Dolby Vision out of MP4 and not out of Matroska.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "list")]
+    pub hdr: Vec<Range>,
 }
 
-/// Limits of one video codec; what is absent is not limited, except as the field says.
+/// A dynamic range beyond SDR that a client shows, as it says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Range {
+    /// Standard range, which everybody shows; some clients name it all the same.
+    Sdr,
+    /// PQ with static metadata; also the base of HDR10+ and of Dolby Vision 7, 8.1, 10.1.
+    Hdr10,
+    /// HDR10 with dynamic metadata.
+    #[serde(alias = "hdr10plus", alias = "hdr10+")]
+    Hdr10Plus,
+    /// Hybrid log-gamma; also the base of Dolby Vision 8.4 and 10.4.
+    Hlg,
+    /// Dolby Vision of any profile.
+    #[serde(alias = "dolby_vision")]
+    Dv,
+    /// Dolby Vision profile 5: no base that anybody else could show.
+    #[serde(alias = "dvhe.05")]
+    Dv5,
+    /// Dolby Vision profile 7: two layers.
+    #[serde(alias = "dvhe.07")]
+    Dv7,
+    /// Dolby Vision profile 8 over any base.
+    #[serde(alias = "dvhe.08")]
+    Dv8,
+    /// Dolby Vision profile 10 (AV1) over any base or none.
+    #[serde(alias = "dav1.10")]
+    Dv10,
+    /// Dolby Vision over HDR10 alone.
+    #[serde(alias = "dv81", alias = "dv8.1")]
+    DvHdr10,
+    /// Dolby Vision over HLG alone.
+    #[serde(alias = "dv84", alias = "dv8.4")]
+    DvHlg,
+    /// Dolby Vision over SDR alone.
+    #[serde(alias = "dv82", alias = "dv8.2")]
+    DvSdr,
+}
+
+impl Range {
+    /// The word on the wire.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Sdr => "sdr",
+            Self::Hdr10 => "hdr10",
+            Self::Hdr10Plus => "hdr10_plus",
+            Self::Hlg => "hlg",
+            Self::Dv => "dv",
+            Self::Dv5 => "dv5",
+            Self::Dv7 => "dv7",
+            Self::Dv8 => "dv8",
+            Self::Dv10 => "dv10",
+            Self::DvHdr10 => "dv_hdr10",
+            Self::DvHlg => "dv_hlg",
+            Self::DvSdr => "dv_sdr",
+        }
+    }
+}
+
+/// Limits of one video codec; what is absent is not limited, except as the field says. Several
+/// entries of one codec are alternatives: a picture has to fit one of them whole (2160p at 30, or
+/// 1080p at 60 pictures a second).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VideoLimit {
@@ -91,7 +159,10 @@ pub struct VideoLimit {
     /// Dynamic ranges beyond SDR. Absent means none: an HDR picture on a client that did not
     /// declare it shows in wrong colours.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "list")]
-    pub hdr: Vec<Hdr>,
+    pub hdr: Vec<Range>,
+    /// Ours: Dolby Vision level, of a picture that is shown as Dolby Vision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_dv_level: Option<u8>,
     /// Pixels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_width: Option<u32>,
@@ -137,6 +208,12 @@ pub struct AudioLimit {
     /// Ours: profiles in FFmpeg's words.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "words")]
     pub profiles: Vec<String>,
+    /// Ours: bits of a sample.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_bit_depth: Option<u8>,
+    /// Ours: bits per second of the stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_bitrate: Option<u64>,
 }
 
 /// One subtitle format that the client draws.
@@ -185,6 +262,22 @@ pub struct Hls {
     /// Audio codecs in segments.
     #[serde(default, deserialize_with = "words")]
     pub audio: Vec<String>,
+    /// The client takes the other kind of segments too; what is in `video` and `audio` of this list
+    /// may travel in them. The kind that copies more tracks is used, `container` among equals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other: Option<HlsOther>,
+}
+
+/// What a client takes in the kind of segments that is not its first.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HlsOther {
+    /// Video codecs.
+    #[serde(default, deserialize_with = "words")]
+    pub video: Vec<String>,
+    /// Audio codecs.
+    #[serde(default, deserialize_with = "words")]
+    pub audio: Vec<String>,
 }
 
 /// Kinds of HLS segments.
@@ -219,6 +312,14 @@ pub enum ProfileError {
     /// It is not the JSON that it should be; the text names the field and the place.
     #[error("unable to read the client profile: {0}")]
     Json(#[from] serde_json::Error),
+    /// It is read and still says nothing that a client could be given.
+    #[error("the client profile `{name}` plays nothing: {what}")]
+    Useless {
+        /// Its name.
+        name: String,
+        /// What is missing.
+        what: &'static str,
+    },
     /// It is larger than any real client needs.
     #[error("the client profile is larger than {MAX_JSON_BYTES} bytes")]
     TooLarge,
@@ -229,7 +330,7 @@ impl ProfileError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Json(_) => ErrorKind::BadInput,
+            Self::Json(_) | Self::Useless { .. } => ErrorKind::BadInput,
             Self::TooLarge => ErrorKind::OverLimit,
         }
     }
@@ -254,6 +355,22 @@ impl ClientProfile {
         self.video.iter().find(|v| names::codec(&v.codec) == codec)
     }
 
+    /// Whether it says enough to decide by: a protocol, and something that it plays.
+    ///
+    /// # Errors
+    /// [`ProfileError::Useless`], naming what is missing.
+    pub fn check(&self) -> Result<(), ProfileError> {
+        let useless = |what| Err(ProfileError::Useless { name: self.name.clone(), what });
+        if self.protocols.is_empty() {
+            return useless("`protocols` is empty; leave it out, or name `http`, `hls` or both");
+        }
+        let named = self.direct_play.iter().any(|d| !d.video.is_empty() || !d.audio.is_empty());
+        if !named && self.video.is_empty() && self.audio.is_empty() {
+            return useless("neither `direct_play` nor `video` nor `audio` names a codec");
+        }
+        Ok(())
+    }
+
     /// The limits of an audio codec, if it has any.
     #[must_use]
     pub fn audio_limit(&self, codec: &str) -> Option<&AudioLimit> {
@@ -265,14 +382,14 @@ impl ClientProfile {
     /// which a codec that is not decoded would not have (a client of playlists alone lists no container).
     #[must_use]
     pub fn plays_video(&self, codec: &str) -> bool {
-        self.direct_play.iter().any(|d| names::codec_listed(&d.video, codec))
+        self.direct_play.iter().any(|d| names::Codecs::of(&d.video).has(&names::codec(codec)))
             || self.video_limit(codec).is_some()
     }
 
     /// Whether the client decodes this audio codec, told as for video.
     #[must_use]
     pub fn plays_audio(&self, codec: &str) -> bool {
-        self.direct_play.iter().any(|d| names::codec_listed(&d.audio, codec))
+        self.direct_play.iter().any(|d| names::Codecs::of(&d.audio).has(&names::codec(codec)))
             || self.audio_limit(codec).is_some()
     }
 
@@ -356,7 +473,7 @@ mod tests {
     fn the_contracts_json_is_read_field_by_field() {
         let p = ClientProfile::from_json(CONTRACT).unwrap();
         assert_eq!(p.video_limit("avc").unwrap().max_level, Some(41));
-        assert_eq!(p.video_limit("hevc").unwrap().hdr, [Hdr::Hdr10, Hdr::Hlg, Hdr::Dv5]);
+        assert_eq!(p.video_limit("hevc").unwrap().hdr, [Range::Hdr10, Range::Hlg, Range::Dv5]);
         assert_eq!(p.audio_limit("aac").unwrap().max_channels, Some(2));
         assert_eq!(p.subtitles[2].delivery, SubtitleDelivery::Embedded);
         assert_eq!(p.max_bitrate, Some(40_000_000));

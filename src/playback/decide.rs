@@ -5,24 +5,28 @@
 //! 1. tracks are chosen (`choose`);
 //! 2. video and audio are held against the client's limits, each for itself: a reason against one
 //!    never changes the verdict on the other;
-//! 3. container, sample entry, protocol, sound track and bitrate are held against what the client
-//!    plays as it is;
+//! 3. container, sample entry, protocol, number of streams, sound track and bitrate are held against
+//!    what the client plays as it is;
 //! 4. subtitles are placed: beside, inside, in the playlist, or, pictures only, burnt in;
-//! 5. nothing against it: direct play. Video copied, or sound alone repacked: direct stream. Else
-//!    transcode.
+//! 5. what failed before on this client is left out;
+//! 6. nothing against it: direct play. Else what goes out is the kind that copies the most tracks;
+//!    video copied, or sound alone repacked: direct stream; else transcode;
+//! 7. what cannot be made is refused, with the reason.
 
 use serde::Serialize;
 use spindle_media::info::MediaInfo;
 
 use crate::choose::{self, Choice, SubtitleChoice};
 use crate::client::{ClientProfile, SubtitleDelivery};
-use crate::names;
+use crate::compiled::Compiled;
 use crate::reason::Reason;
 
 pub use crate::client::Protocol;
+pub use rule::{Rule, RuleVerdict, Text};
 
 mod audio;
 mod output;
+mod rule;
 #[cfg(test)]
 pub(crate) mod samples;
 mod subtitle;
@@ -30,8 +34,10 @@ mod subtitle;
 mod tests;
 mod video;
 
+use rule::Rules;
+
 /// How a film goes out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// The file as it is.
@@ -40,6 +46,18 @@ pub enum Method {
     DirectStream,
     /// Re-encoded.
     Transcode,
+}
+
+impl Method {
+    /// The word on the wire.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::DirectPlay => "direct_play",
+            Self::DirectStream => "direct_stream",
+            Self::Transcode => "transcode",
+        }
+    }
 }
 
 /// What happens to a track.
@@ -66,6 +84,9 @@ pub struct Decision {
     pub method: Method,
     /// Why it does not go out as it is; empty for direct play.
     pub reasons: Vec<Reason>,
+    /// Why it does not go out at all: one of the reasons, where it is so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<Reason>,
     /// How bytes travel.
     pub protocol: Protocol,
     /// Container that the client gets: the file's own, `fmp4` or `mpegts` segments, or `mp4` or
@@ -96,10 +117,10 @@ pub struct TrackVerdict {
     pub codec_string: Option<String>,
     /// What speaks against a copy.
     pub reasons: Vec<Reason>,
-    /// Encode no wider.
+    /// Encode no wider, in pixels as shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_width: Option<u32>,
-    /// Encode no higher.
+    /// Encode no higher, in pixels as shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_height: Option<u32>,
     /// Encode with no more pictures a second.
@@ -158,170 +179,146 @@ pub struct SubtitleVerdict {
     pub reasons: Vec<Reason>,
 }
 
-/// One rule, held against one track or the file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Rule {
-    /// Its name.
-    pub rule: &'static str,
-    /// The stream that it was held against; absent for the file as a whole.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stream: Option<u32>,
-    /// What the client takes.
-    pub wanted: String,
-    /// What the file has.
-    pub found: String,
-    /// How that went.
-    pub verdict: RuleVerdict,
-}
-
-/// How a rule went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RuleVerdict {
-    /// It fits.
-    Pass,
-    /// It does not.
-    Fail,
-    /// Nobody knows what the file has; that alone refuses nothing.
-    Unknown,
-}
-
-/// Collects rules and the reasons of those that failed.
-#[derive(Debug, Default)]
-struct Rules(Vec<Rule>);
-
-impl Rules {
-    /// Notes a rule and says whether it holds; what is not known holds.
-    fn note(
-        &mut self,
-        rule: &'static str,
-        stream: Option<u32>,
-        wanted: impl Into<String>,
-        found: impl Into<String>,
-        verdict: RuleVerdict,
-    ) -> bool {
-        let (wanted, found) = (wanted.into(), found.into());
-        self.0.push(Rule { rule, stream, wanted, found, verdict });
-        verdict != RuleVerdict::Fail
-    }
-
-    /// As [`Self::note`], with pass or fail.
-    fn holds(
-        &mut self,
-        rule: &'static str,
-        stream: Option<u32>,
-        wanted: impl Into<String>,
-        found: impl Into<String>,
-        holds: bool,
-    ) -> bool {
-        let verdict = if holds { RuleVerdict::Pass } else { RuleVerdict::Fail };
-        self.note(rule, stream, wanted, found, verdict)
-    }
-
-    /// A number that must not be above a limit; no limit notes nothing.
-    fn at_most<T: PartialOrd + ToString>(
-        &mut self,
-        rule: &'static str,
-        stream: u32,
-        limit: Option<T>,
-        found: Option<T>,
-    ) -> bool {
-        let Some(limit) = limit else { return true };
-        let wanted = format!("at most {}", limit.to_string());
-        match found {
-            Some(found) => {
-                let holds = found <= limit;
-                self.holds(rule, Some(stream), wanted, found.to_string(), holds)
-            }
-            None => self.note(rule, Some(stream), wanted, "unknown", RuleVerdict::Unknown),
-        }
+impl Decision {
+    /// The rule that failed for a reason: what was wanted and what was found.
+    #[must_use]
+    pub fn rule_of(&self, reason: Reason) -> Option<&Rule> {
+        self.rules.iter().find(|r| r.reason == Some(reason))
     }
 }
 
-/// Decides how `file` reaches the client.
+/// A client's profile, ready for many decisions.
+#[derive(Debug, Clone)]
+pub struct Decider(Compiled);
+
+/// Decides how `file` reaches the client. For many files at once: [`Decider`].
 #[must_use]
 pub fn decide(profile: &ClientProfile, file: &MediaInfo, choice: &Choice) -> Decision {
-    let mut rules = Rules::default();
-    let video_in = file.main_video();
-    let audio_in = choose::audio(file, choice.audio, &[]);
-    let spoken = audio_in.and_then(|(s, _)| s.language.as_deref());
-    let subtitle_in = choose::subtitle(file, choice.subtitle, spoken);
-    let limit_bps = [profile.max_bitrate, choice.max_bitrate_bps].into_iter().flatten().min();
+    Decider::new(profile).decide(file, choice)
+}
 
-    // Each track for itself.
-    let mut video_reasons = video_in.map_or_else(Vec::new, |v| video::check(profile, v, &mut rules));
-    let mut audio_reasons = audio_in.map_or_else(Vec::new, |a| audio::check(profile, a, &mut rules));
-    let over = output::check_bitrate(file, video_in, audio_in, limit_bps, &mut rules);
-    match over {
-        output::Bitrate::VideoTooMuch => video_reasons.push(Reason::BitrateOverLimit),
-        output::Bitrate::AudioTooMuch => audio_reasons.push(Reason::BitrateOverLimit),
-        output::Bitrate::BothTooMuch => {
-            video_reasons.push(Reason::BitrateOverLimit);
-            audio_reasons.push(Reason::BitrateOverLimit);
-        }
-        output::Bitrate::Fits | output::Bitrate::OtherTracksTooMuch => {}
+impl Decider {
+    /// Makes a profile ready.
+    #[must_use]
+    pub fn new(profile: &ClientProfile) -> Self {
+        Self(Compiled::new(profile))
     }
 
-    // The file as it is.
-    let mut whole = output::check_whole(profile, file, video_in, audio_in, &mut rules);
-    if over == output::Bitrate::OtherTracksTooMuch {
-        whole.push(Reason::BitrateOverLimit);
-    }
-    let as_it_is = video_reasons.is_empty() && audio_reasons.is_empty() && whole.is_empty();
-
-    let placed = subtitle_in.map(|s| subtitle::place(profile, s, as_it_is, video_in.is_some(), &mut rules));
-    if let Some(verdict) = &placed {
-        if verdict.action == Action::Burn {
-            video_reasons.push(Reason::SubtitleBurnIn);
-        }
-        if verdict.reasons.contains(&Reason::SubtitleNeedsHls) {
-            whole.push(Reason::SubtitleNeedsHls);
-        }
-    }
-    if video_in.is_none() && audio_in.is_none() {
-        rules.holds("streams", None, "picture or sound", "neither", false);
-        whole.push(Reason::NothingToPlay);
+    /// The client's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
     }
 
-    // What goes out when the file does not: not every codec that the client decodes may travel.
-    let direct = video_reasons.is_empty() && audio_reasons.is_empty() && whole.is_empty();
-    let out = if direct { output::Output::as_it_is(file) } else { output::Output::of(profile) };
-    if !direct {
-        if let Some((s, v)) = video_in {
-            out.check_video(profile, s, v, &mut video_reasons, &mut rules);
-        }
-        if let Some((s, _)) = audio_in {
-            out.check_audio(profile, s, &mut audio_reasons, &mut rules);
-        }
-    }
+    /// Decides how `file` reaches the client.
+    #[must_use]
+    pub fn decide(&self, file: &MediaInfo, choice: &Choice) -> Decision {
+        let profile = &self.0;
+        let mut rules = Rules::new();
+        let video_in = file.main_video();
+        let audio_in = choose::audio(file, choice.audio, &choice.preferences);
+        let spoken = audio_in.and_then(|(s, _)| s.language.as_deref());
+        let subtitle_in = choose::subtitle(file, choice.subtitle, &choice.preferences, spoken);
+        let limit_bps = [profile.max_bitrate, choice.max_bitrate_bps].into_iter().flatten().min();
 
-    let audio = audio_in.map(|a| audio::verdict(profile, &out, a, audio_reasons, limit_bps));
-    let mut video =
-        video_in.map(|v| video::verdict(profile, v, video_reasons, limit_bps, audio.as_ref(), audio_in));
-    let burnt = placed.as_ref().filter(|p| p.action == Action::Burn).map(|p| p.stream);
-    if let Some(video) = &mut video {
-        video.burn_subtitle = burnt;
-        if !direct {
-            repacked_entry(video);
+        // Each track for itself.
+        let mut against_video =
+            video_in.map_or_else(Vec::new, |v| video::check(profile, v, file, &mut rules));
+        let mut against_audio = audio_in.map_or_else(Vec::new, |a| audio::check(profile, a, &mut rules));
+        let over = output::check_bitrate(file, video_in, audio_in, limit_bps, &mut rules);
+        if over.picture() {
+            against_video.push(Reason::BitrateOverLimit);
         }
-    }
+        if over.sound() {
+            against_audio.push(Reason::BitrateOverLimit);
+        }
 
-    let method = method(direct, video.as_ref(), audio.as_ref());
-    let mut reasons = whole;
-    let tracks = [&video, &audio];
-    reasons.extend(tracks.into_iter().flatten().flat_map(|t| &t.reasons));
-    reasons.sort_unstable();
-    reasons.dedup();
-    note_missing(file, choice, &mut rules);
-    Decision {
-        method,
-        reasons,
-        protocol: out.protocol,
-        container: out.container,
-        video,
-        audio,
-        subtitle: placed,
-        rules: rules.0,
+        // The file as it is.
+        let mut whole = output::check_whole(profile, file, video_in, audio_in, &mut rules);
+        if over == output::Bitrate::OtherTracksTooMuch {
+            whole.push(Reason::BitrateOverLimit);
+        }
+        let failed = choice.failed;
+        if failed.is_some() {
+            let found = failed.map_or("nothing", Method::word);
+            rules.must(Reason::FailedBefore, "failed_before", None, "nothing", found, false);
+            whole.push(Reason::FailedBefore);
+            if failed >= Some(Method::DirectStream) {
+                against_video.extend(video_in.map(|_| Reason::FailedBefore));
+                against_audio.extend(audio_in.map(|_| Reason::FailedBefore));
+            }
+        }
+        let as_it_is = against_video.is_empty() && against_audio.is_empty() && whole.is_empty();
+
+        let placed =
+            subtitle_in.map(|s| subtitle::place(profile, s, as_it_is, video_in.is_some(), &mut rules));
+        if let Some(verdict) = &placed {
+            if verdict.action == Action::Burn {
+                against_video.push(Reason::SubtitleBurnIn);
+            }
+            if verdict.reasons.contains(&Reason::SubtitleNeedsHls) {
+                whole.push(Reason::SubtitleNeedsHls);
+            }
+        }
+        if video_in.is_none() && audio_in.is_none() {
+            rules.must(Reason::NothingToPlay, "streams", None, "picture or sound", "neither", false);
+            whole.push(Reason::NothingToPlay);
+        }
+
+        // What goes out when the file does not: not every codec that the client decodes may travel.
+        let direct = against_video.is_empty() && against_audio.is_empty() && whole.is_empty();
+        let out = if direct {
+            output::Output::as_it_is(file)
+        } else {
+            let copies_video = against_video.is_empty();
+            let copies_audio = against_audio.is_empty();
+            let out = output::Output::of(
+                profile,
+                video_in.filter(|_| copies_video),
+                audio_in.filter(|_| copies_audio),
+            );
+            if let Some((s, v)) = video_in {
+                out.check_video(profile, s, v, &mut against_video, &mut rules);
+            }
+            if let Some((s, _)) = audio_in {
+                out.check_audio(profile, s, &mut against_audio, &mut rules);
+            }
+            out
+        };
+
+        let audio = audio_in.map(|a| audio::verdict(profile, &out, a, against_audio, limit_bps, &mut rules));
+        let mut video = video_in.map(|v| {
+            video::verdict(profile, &out, v, against_video, limit_bps, audio.as_ref(), audio_in, &mut rules)
+        });
+        if let Some(video) = &mut video {
+            video.burn_subtitle = placed.as_ref().filter(|p| p.action == Action::Burn).map(|p| p.stream);
+            if !direct {
+                repacked_entry(video);
+            }
+        }
+
+        let method = method(direct, video.as_ref(), audio.as_ref());
+        if failed == Some(Method::Transcode) {
+            rules.must(Reason::EveryWayFailed, "ways_left", None, "one", "none", false);
+            whole.push(Reason::EveryWayFailed);
+        }
+        let mut reasons = whole;
+        let tracks = [&video, &audio];
+        reasons.extend(tracks.into_iter().flatten().flat_map(|t| &t.reasons));
+        reasons.sort_unstable();
+        reasons.dedup();
+        note_missing(file, choice, &mut rules);
+        Decision {
+            method,
+            refusal: reasons.iter().copied().find(|r| r.refuses()),
+            reasons,
+            protocol: out.protocol,
+            container: out.container,
+            video,
+            audio,
+            subtitle: placed,
+            rules: rules.done(),
+        }
     }
 }
 
@@ -329,7 +326,9 @@ pub fn decide(profile: &ClientProfile, file: &MediaInfo, choice: &Choice) -> Dec
 /// players open no other, and everybody else opens it too (ISO/IEC 14496-15 section 8.4.1.1).
 fn repacked_entry(video: &mut TrackVerdict) {
     if let Some(codecs) = &mut video.codec_string {
-        for (inside, outside) in [("hev1.", "hvc1."), ("dvhe.", "dvh1."), ("avc3.", "avc1.")] {
+        for (inside, outside) in
+            [("hev1.", "hvc1."), ("dvhe.", "dvh1."), ("avc3.", "avc1."), ("dvav.", "dva1.")]
+        {
             if let Some(rest) = codecs.strip_prefix(inside) {
                 *codecs = format!("{outside}{rest}");
                 return;
@@ -360,10 +359,5 @@ fn note_missing(file: &MediaInfo, choice: &Choice, rules: &mut Rules) {
         }
         _ => format!("audio stream {}", choice.audio.unwrap_or(0)),
     };
-    rules.holds("chosen_stream", None, wanted, "no such stream", false);
-}
-
-/// Whether `found` is one of the codecs, for a rule's text.
-fn listed(list: &[String], found: &str) -> bool {
-    names::codec_listed(list, found)
+    rules.must(Reason::ChosenStreamMissing, "chosen_stream", None, wanted, "no such stream", false);
 }

@@ -6,15 +6,20 @@
 
 pub mod choose;
 pub mod client;
+mod compiled;
 pub mod decide;
+pub mod failed;
 mod names;
 pub mod profiles;
 pub mod reason;
+pub mod versions;
 
-pub use choose::{Choice, SubtitleChoice};
+pub use choose::{Choice, Preferences, Remembered, RememberedSubtitle, SubtitleChoice, SubtitleMode};
 pub use client::{ClientProfile, ProfileError};
 pub use decide::{
-    Action, Decision, Delivery, Method, Protocol, Rule, RuleVerdict, SubtitleVerdict, TrackVerdict, decide,
+    Action, Decider, Decision, Delivery, Method, Protocol, Rule, RuleVerdict, SubtitleVerdict, Text,
+    TrackVerdict, decide,
 };
-pub use profiles::{builtin, builtin_for_user_agent, builtin_names};
+pub use failed::{Failures, signature};
+pub use profiles::{Known, Origin, Profiles, Rejected, builtin, builtin_for_user_agent, builtin_names};
 pub use reason::Reason;

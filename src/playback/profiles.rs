@@ -1,6 +1,10 @@
 //! Built-in profiles: what a client is taken for that does not say what it can. A client that can
 //! ask its own decoders sends its own profile, which goes before these.
 
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
 use crate::client::ClientProfile;
 
 macro_rules! profiles {
@@ -28,6 +32,7 @@ profiles! {
     "edge",
     "fire-tv",
     "firefox",
+    "firefox-149",
     "google-tv-streamer",
     "infuse",
     "ios",
@@ -56,11 +61,7 @@ profiles! {
 /// The built-in profile of this name; case and blanks do not matter.
 #[must_use]
 pub fn builtin(name: &str) -> Option<ClientProfile> {
-    let wanted: String = name
-        .trim()
-        .chars()
-        .map(|c| if c == ' ' || c == '_' { '-' } else { c.to_ascii_lowercase() })
-        .collect();
+    let wanted = word(name);
     let (_, json) = BUILTIN.iter().find(|(name, _)| *name == wanted)?;
     // Every one is parsed in a test.
     ClientProfile::from_json(json).ok()
@@ -81,12 +82,146 @@ pub fn builtin_for_user_agent(user_agent: &str) -> Option<&'static str> {
         .iter()
         .filter_map(|(name, json)| {
             let profile = ClientProfile::from_json(json).ok()?;
-            let parts = profile.user_agents.iter().map(|p| p.to_ascii_lowercase());
-            let longest = parts.filter(|p| agent.contains(p.as_str())).map(|p| p.len()).max()?;
-            Some((longest, *name))
+            Some((longest_part(&profile, &agent)?, *name))
         })
         .max_by_key(|(longest, _)| *longest)
         .map(|(_, name)| name)
+}
+
+/// Length of the longest of the profile's words that is in `agent`, which is in lower case.
+fn longest_part(profile: &ClientProfile, agent: &str) -> Option<usize> {
+    let parts = profile.user_agents.iter().map(|p| p.to_ascii_lowercase());
+    parts.filter(|p| agent.contains(p.as_str())).map(|p| p.len()).max()
+}
+
+/// Where a profile comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "origin", rename_all = "snake_case")]
+pub enum Origin {
+    /// Compiled in.
+    Builtin,
+    /// A file of the owner's; whether it stands in for a built-in one of its name.
+    File {
+        /// The file's name.
+        file: String,
+        /// Whether there is a built-in one of this name.
+        replaces_builtin: bool,
+    },
+}
+
+/// A profile with its name and origin.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// The name that clients say.
+    pub name: String,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// What it says.
+    pub profile: ClientProfile,
+}
+
+/// A file of the owner's that is no profile, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Rejected {
+    /// The file's name.
+    pub file: String,
+    /// What is wrong with it, naming field and place.
+    pub why: String,
+}
+
+/// Every profile of this server: the built-in ones, and the owner's files, which go before them.
+#[derive(Debug, Clone)]
+pub struct Profiles {
+    known: BTreeMap<String, Known>,
+    rejected: Vec<Rejected>,
+}
+
+impl Default for Profiles {
+    fn default() -> Self {
+        Self::new(std::iter::empty())
+    }
+}
+
+impl Profiles {
+    /// From the owner's files: each by its name (`living-room.json`) with its text. A file that is no
+    /// profile is left out and told in [`Self::rejected`]; the others are taken all the same.
+    pub fn new(files: impl IntoIterator<Item = (String, Result<String, String>)>) -> Self {
+        let mut known: BTreeMap<String, Known> = BTreeMap::new();
+        for (name, json) in BUILTIN {
+            // Every one is parsed in a test.
+            if let Ok(profile) = ClientProfile::from_json(json) {
+                let one = Known { name: (*name).to_owned(), origin: Origin::Builtin, profile };
+                known.insert((*name).to_owned(), one);
+            }
+        }
+        let mut rejected = Vec::new();
+        for (file, text) in files {
+            let read = text.and_then(|text| {
+                let profile = ClientProfile::from_json(&text).map_err(|e| e.to_string())?;
+                profile.check().map_err(|e| e.to_string())?;
+                let name = file.strip_suffix(".json").map(word).filter(|n| is_name(n));
+                let name = name.ok_or_else(|| {
+                    "a profile's file is named by letters, digits and hyphens, and ends in .json".to_owned()
+                })?;
+                Ok((name, profile))
+            });
+            match read {
+                Ok((name, profile)) => {
+                    let replaces_builtin = BUILTIN.iter().any(|(builtin, _)| *builtin == name);
+                    let origin = Origin::File { file, replaces_builtin };
+                    known.insert(name.clone(), Known { name, origin, profile });
+                }
+                Err(why) => rejected.push(Rejected { file, why }),
+            }
+        }
+        Self { known, rejected }
+    }
+
+    /// The profile of this name; case and blanks do not matter.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&ClientProfile> {
+        self.known.get(&word(name)).map(|k| &k.profile)
+    }
+
+    /// Every profile, by name.
+    pub fn all(&self) -> impl Iterator<Item = &Known> {
+        self.known.values()
+    }
+
+    /// The names, sorted, for people.
+    #[must_use]
+    pub fn names(&self) -> String {
+        self.known.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Files that are no profiles.
+    #[must_use]
+    pub fn rejected(&self) -> &[Rejected] {
+        &self.rejected
+    }
+
+    /// The name of the profile that a `User-Agent` or a UPnP friendly name tells: the owner's own before
+    /// the built-in ones, then the one with the longest part in it.
+    #[must_use]
+    pub fn for_user_agent(&self, user_agent: &str) -> Option<&str> {
+        let agent = user_agent.to_ascii_lowercase();
+        let told = |k: &Known| Some((k.origin != Origin::Builtin, longest_part(&k.profile, &agent)?));
+        self.known
+            .values()
+            .filter_map(|k| Some((told(k)?, k.name.as_str())))
+            .max_by_key(|(rank, _)| *rank)
+            .map(|(_, name)| name)
+    }
+}
+
+fn word(name: &str) -> String {
+    name.trim().chars().map(|c| if c == ' ' || c == '_' { '-' } else { c.to_ascii_lowercase() }).collect()
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 64
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 #[cfg(test)]
@@ -157,5 +292,59 @@ mod tests {
         assert_eq!(of("VLC/3.0.20 LibVLC/3.0.20"), Some("vlc"));
         assert_eq!(of("Roku/DVP-14.0"), Some("roku"));
         assert_eq!(of("curl/8.0"), None);
+    }
+
+    fn files(list: &[(&str, &str)]) -> Profiles {
+        Profiles::new(list.iter().map(|(file, text)| ((*file).to_owned(), Ok((*text).to_owned()))))
+    }
+
+    const TV: &str = r#"{"name": "Our TV", "direct_play": [{"container": "mp4", "video": ["h264"],
+        "audio": ["aac"]}], "user_agents": ["OurTV/"]}"#;
+
+    #[test]
+    fn the_owners_files_go_before_the_built_in_ones() {
+        let p = files(&[("Living Room.json", TV), ("chrome.json", TV)]);
+        assert_eq!(p.get("living-room").unwrap().name, "Our TV");
+        assert_eq!(p.get("Chrome").unwrap().name, "Our TV");
+        assert_eq!(p.get("firefox"), builtin("firefox").as_ref());
+        assert_eq!(p.all().count(), BUILTIN.len() + 1);
+        assert!(p.rejected().is_empty());
+        let origin = |name: &str| p.all().find(|k| k.name == name).unwrap().origin.clone();
+        let file = "chrome.json".to_owned();
+        assert_eq!(origin("chrome"), Origin::File { file, replaces_builtin: true });
+        assert_eq!(origin("firefox"), Origin::Builtin);
+        assert_eq!(p.for_user_agent("Mozilla/5.0 Chrome/150 OurTV/2"), Some("living-room"));
+        assert_eq!(p.for_user_agent("VLC/3.0 LibVLC/3.0"), Some("vlc"));
+    }
+
+    #[test]
+    fn a_file_that_is_no_profile_is_told_and_the_others_are_taken() {
+        let unreadable = ("gone.json".to_owned(), Err("permission denied".to_owned()));
+        let texts = [
+            ("good.json", TV),
+            ("bad.json", "{\"name\": \"x\", \"direct_play\": [], \"vidoe\": []}"),
+            ("empty.json", r#"{"name": "x", "direct_play": []}"#),
+            (
+                "mute.json",
+                r#"{"name": "x", "protocols": [], "direct_play": [{"container": "mp4", "audio": ["aac"]}]}"#,
+            ),
+            ("../etc.json", TV),
+            ("notes.txt", TV),
+        ];
+        let texts = texts.map(|(file, text)| (file.to_owned(), Ok(text.to_owned())));
+        let p = Profiles::new(texts.into_iter().chain([unreadable]));
+        assert!(p.get("good").is_some());
+        let why = |file: &str| p.rejected().iter().find(|r| r.file == file).map(|r| r.why.as_str()).unwrap();
+        assert!(
+            why("bad.json").contains("vidoe") && why("bad.json").contains("line 1"),
+            "{}",
+            why("bad.json")
+        );
+        assert!(why("empty.json").contains("names a codec"));
+        assert!(why("mute.json").contains("`protocols` is empty"));
+        assert!(why("../etc.json").contains("letters, digits"));
+        assert!(why("notes.txt").contains(".json"));
+        assert_eq!(why("gone.json"), "permission denied");
+        assert_eq!(p.rejected().len(), 6);
     }
 }

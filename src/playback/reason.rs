@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub enum Reason {
     /// The client does not take this container, or not with these codecs in it.
     ContainerNotSupported,
+    /// More streams than the client takes in one file.
+    StreamCountNotSupported,
     /// The client does not play files, only playlists.
     ProtocolNotSupported,
     /// The client does not decode the video codec.
@@ -29,6 +31,8 @@ pub enum Reason {
     VideoBitrateNotSupported,
     /// The sample entry in the container is not one that the client opens.
     VideoCodecTagNotSupported,
+    /// The film begins between two key frames, which only a player of the file itself can do.
+    VideoStartsBetweenKeyframes,
     /// Fields instead of frames.
     InterlacedVideoNotSupported,
     /// Samples that are not square, on a client that takes them for square.
@@ -47,6 +51,10 @@ pub enum Reason {
     AudioSampleRateNotSupported,
     /// Another sound track than the one that the client would start with.
     SecondaryAudioNotSupported,
+    /// More bits a sample than the client takes.
+    AudioBitDepthNotSupported,
+    /// The sound stream is above what the client takes of this codec.
+    AudioBitrateNotSupported,
     /// All together are above the limit of the client, the viewer or the network.
     BitrateOverLimit,
     /// The chosen subtitles are pictures that the client does not draw.
@@ -55,10 +63,18 @@ pub enum Reason {
     SubtitleNeedsHls,
     /// The client shows the chosen subtitles in no form.
     SubtitleFormatNotSupported,
+    /// It was tried this way on this client, and failed.
+    FailedBefore,
     /// A stream was asked for that the file does not have.
     ChosenStreamMissing,
     /// Nothing in the file can be played.
     NothingToPlay,
+    /// Dolby Vision without a base layer, or with an unknown one, has to be converted, and is not.
+    DolbyVisionNotConvertible,
+    /// The client takes nothing that this server can make of the track.
+    NoCommonFormat,
+    /// Every way was tried on this client, and failed.
+    EveryWayFailed,
 }
 
 impl Reason {
@@ -68,6 +84,9 @@ impl Reason {
         match self {
             Self::ContainerNotSupported => "The player cannot open this kind of file, so it is repacked.",
             Self::ProtocolNotSupported => "The player takes playlists only, so the file is repacked.",
+            Self::StreamCountNotSupported => {
+                "The file has more streams than the player takes, so it is repacked without the others."
+            }
             Self::VideoCodecNotSupported => "The player cannot decode this video format.",
             Self::VideoProfileNotSupported => "The player cannot decode this profile of the video format.",
             Self::VideoLevelNotSupported => "The video's level is above what the player decodes.",
@@ -78,6 +97,9 @@ impl Reason {
             Self::VideoBitrateNotSupported => "The video's bitrate is above what the player takes.",
             Self::VideoCodecTagNotSupported => {
                 "The video is labelled in a way that the player does not open, so it is repacked."
+            }
+            Self::VideoStartsBetweenKeyframes => {
+                "The film begins between two key frames, so that its picture cannot be repacked."
             }
             Self::InterlacedVideoNotSupported => {
                 "The video is interlaced and the player does not deinterlace."
@@ -96,6 +118,8 @@ impl Reason {
             Self::SecondaryAudioNotSupported => {
                 "The player cannot choose this sound track by itself, so the file is repacked with it."
             }
+            Self::AudioBitDepthNotSupported => "The sound has more bits a sample than the player takes.",
+            Self::AudioBitrateNotSupported => "The sound's bitrate is above what the player takes.",
             Self::BitrateOverLimit => "The bitrate is above the limit that was set.",
             Self::SubtitleBurnIn => {
                 "The chosen subtitles are pictures that the player cannot draw, so they are drawn into the video."
@@ -104,14 +128,33 @@ impl Reason {
                 "The player takes subtitles only inside a playlist, so the file is repacked."
             }
             Self::SubtitleFormatNotSupported => "The player cannot show the chosen subtitles.",
+            Self::FailedBefore => "It was tried another way on this player and failed.",
             Self::ChosenStreamMissing => "A chosen track is not in the file; the default one is used.",
             Self::NothingToPlay => "The file has neither picture nor sound that can be played.",
+            Self::DolbyVisionNotConvertible => {
+                "The picture is Dolby Vision without a base that the player shows, and cannot be converted."
+            }
+            Self::NoCommonFormat => "The player takes no format that this server can convert to.",
+            Self::EveryWayFailed => "Every way of playing it on this player was tried and failed.",
         }
     }
 
+    /// Whether nothing can be sent at all for it.
+    #[must_use]
+    pub fn refuses(self) -> bool {
+        matches!(
+            self,
+            Self::NothingToPlay
+                | Self::DolbyVisionNotConvertible
+                | Self::NoCommonFormat
+                | Self::EveryWayFailed
+        )
+    }
+
     /// Every reason, in the order in which they are listed in a decision.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 34] = [
         Self::ContainerNotSupported,
+        Self::StreamCountNotSupported,
         Self::ProtocolNotSupported,
         Self::VideoCodecNotSupported,
         Self::VideoProfileNotSupported,
@@ -122,6 +165,7 @@ impl Reason {
         Self::VideoFramerateNotSupported,
         Self::VideoBitrateNotSupported,
         Self::VideoCodecTagNotSupported,
+        Self::VideoStartsBetweenKeyframes,
         Self::InterlacedVideoNotSupported,
         Self::AnamorphicVideoNotSupported,
         Self::VideoRotationNotSupported,
@@ -131,12 +175,18 @@ impl Reason {
         Self::AudioChannelsNotSupported,
         Self::AudioSampleRateNotSupported,
         Self::SecondaryAudioNotSupported,
+        Self::AudioBitDepthNotSupported,
+        Self::AudioBitrateNotSupported,
         Self::BitrateOverLimit,
         Self::SubtitleBurnIn,
         Self::SubtitleNeedsHls,
         Self::SubtitleFormatNotSupported,
+        Self::FailedBefore,
         Self::ChosenStreamMissing,
         Self::NothingToPlay,
+        Self::DolbyVisionNotConvertible,
+        Self::NoCommonFormat,
+        Self::EveryWayFailed,
     ];
 }
 

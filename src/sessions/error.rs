@@ -2,6 +2,7 @@
 
 use spindle_base::error::ErrorKind;
 use spindle_library::LibraryError;
+use spindle_playback::Reason;
 use spindle_storage::StorageError;
 use spindle_transcode::TranscodeError;
 
@@ -27,6 +28,17 @@ pub enum SessionError {
         /// What the client takes.
         container: String,
     },
+    /// It cannot be sent to this client in any form.
+    #[error("`{file}` cannot be played on this client: {}", reason.sentence())]
+    Refused {
+        /// The file.
+        file: String,
+        /// From the closed list.
+        reason: Reason,
+    },
+    /// A language that is none.
+    #[error("unable to keep the preferences: {0}")]
+    BadLanguage(String),
     /// The file has fewer parts.
     #[error("`{title}` has {parts} part(s); there is no part {part}")]
     NoPart {
@@ -86,11 +98,11 @@ impl SessionError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::NoSuch(_) | Self::NoPart { .. } => ErrorKind::NotFound,
-            Self::BadPosition | Self::NoStream(_) => ErrorKind::BadInput,
+            Self::BadPosition | Self::NoStream(_) | Self::BadLanguage(_) => ErrorKind::BadInput,
             Self::NotProbed(_) | Self::Unavailable(_) | Self::Indexing(_) | Self::Stopping => {
                 ErrorKind::Unavailable
             }
-            Self::Unreadable { .. } | Self::NoOutput { .. } => ErrorKind::Unreadable,
+            Self::Unreadable { .. } | Self::NoOutput { .. } | Self::Refused { .. } => ErrorKind::Unreadable,
             Self::Stored { .. } => ErrorKind::Fault,
             Self::Library(error) => error.kind(),
             Self::Storage(error) => error.kind(),

@@ -1,6 +1,7 @@
 //! Live playback: a session is opened by a decision, fed by requests and reports, and closed by the
 //! client or by silence. Its I/O record outlives it in the history. No bytes here, no decisions.
 
+mod choice;
 mod error;
 mod input;
 mod open;
@@ -18,15 +19,16 @@ use spindle_base::shutdown::Shutdown;
 use spindle_base::sync::Mutex;
 use spindle_library::{Library, NewHistory, Progress, Role, User};
 use spindle_media::info::MediaInfo;
-use spindle_playback::{Decision, Method};
+use spindle_playback::{Decision, Failures, Method, Profiles};
 use spindle_storage::{IoRecord, Storage, StreamId};
 use spindle_transcode::{Rendition, Transcoder};
 use tokio::sync::broadcast;
 
 use crate::auth::signature::Key;
 
+pub use choice::{DryRun, DryVersion, ReasonView, reasons};
 pub use error::SessionError;
-pub use open::{AudioTrack, Open, Opened, ReasonView, StorageView, SubtitleSource, SubtitleTrack, label};
+pub use open::{AudioTrack, Open, Opened, StorageView, SubtitleSource, SubtitleTrack, label};
 pub use record::IoView;
 pub use volumes::{LibraryOnVolume, Volume};
 
@@ -51,6 +53,8 @@ pub struct Parts {
     pub clock: SharedClock,
     /// Signs media URLs.
     pub key: Key,
+    /// Client profiles: built in, and the owner's.
+    pub profiles: Arc<Profiles>,
     /// Silence after which a session ends, in seconds.
     pub idle_s: u64,
 }
@@ -63,6 +67,7 @@ struct Inner {
     parts: Parts,
     live: Mutex<HashMap<String, Arc<Session>>, 20>,
     inputs: SharedInputs,
+    failures: Mutex<Failures, 21>,
     next_stream: AtomicU64,
     events: broadcast::Sender<Event>,
 }
@@ -182,6 +187,10 @@ pub struct Session {
     pub duration_s: Option<f64>,
     /// Bits a second that go out, as far as known.
     pub bitrate_bps: Option<u64>,
+    /// What was asked for, for the next way when this one fails.
+    request: Open,
+    /// Which version of the item.
+    version: String,
     started_us: i64,
     requests: AtomicUsize,
     live: Mutex<Live, 30>,
@@ -255,6 +264,36 @@ pub struct Report {
     pub buffered_s: Option<f64>,
 }
 
+/// What a client reports when it cannot play what it was given.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    /// Where it was, in seconds; the next way begins there.
+    #[serde(default)]
+    pub position_s: Option<f64>,
+    /// What went wrong.
+    #[serde(default)]
+    pub error: FailureKind,
+    /// The player's own words, for the log.
+    #[serde(default)]
+    pub detail: Option<String>,
+}
+
+/// What went wrong in a player.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// It could not decode it.
+    Decode,
+    /// It does not open this kind.
+    Unsupported,
+    /// Bytes did not arrive: the same way is tried again, and nothing is held against it.
+    Network,
+    /// It does not say.
+    #[default]
+    Other,
+}
+
 /// A request of a session: while it lives the session is not silent.
 pub struct Attached(Arc<Session>, SharedClock);
 
@@ -282,6 +321,7 @@ impl Sessions {
             parts,
             live: Mutex::default(),
             inputs,
+            failures: Mutex::default(),
             next_stream: AtomicU64::new(1),
             events,
         }));
@@ -344,6 +384,59 @@ impl Sessions {
         self.0.parts.library.progress(&user.id, &session.item, progress).await?;
         self.tell(&session, false);
         Ok(())
+    }
+
+    /// Every client profile of this server.
+    #[must_use]
+    pub fn profiles(&self) -> &Profiles {
+        &self.0.parts.profiles
+    }
+
+    /// Takes a client's word that it cannot play what it was given, ends the session and opens one that
+    /// goes the next best way: direct play, direct stream, transcode. What failed before anything was
+    /// seen is remembered for this client and files of this kind, while the server runs.
+    ///
+    /// # Errors
+    /// No such session of this user; no way is left; as [`Self::open`].
+    pub async fn failed(&self, user: &User, id: &str, failure: Failure) -> Result<Opened, SessionError> {
+        /// Seconds that must have played for a way to count as one that works.
+        const WORKED_S: f64 = 10.0;
+        let position = failure.position_s.unwrap_or(0.0);
+        if !position.is_finite() || position < 0.0 {
+            return Err(SessionError::BadPosition);
+        }
+        let session = self.own(user, id)?;
+        let method = session.decision.method;
+        let (reported_s, played_s) = {
+            let live = session.live.lock();
+            (live.position_s, live.played_s)
+        };
+        let detail: String = failure.detail.unwrap_or_default().chars().take(200).collect();
+        tracing::warn!(session = %id, client = %session.client, method = word(method), kind = ?failure.error, detail, "a client could not play");
+        let of_the_way = failure.error != FailureKind::Network;
+        let client = choice::client_key(&session.user, &session.request.profile);
+        let of = spindle_playback::signature(&session.info, &session.decision);
+        if of_the_way && method == Method::Transcode {
+            // Whatever it is, the next try begins anew.
+            self.0.failures.lock().forget(&client);
+            self.close(&session).await?;
+            return Err(SessionError::Refused {
+                file: session.file_name.clone(),
+                reason: spindle_playback::Reason::EveryWayFailed,
+            });
+        }
+        if of_the_way && played_s < WORKED_S {
+            let now_s = self.0.parts.clock.unix_us() / 1_000_000;
+            self.0.failures.lock().note(&client, &of, method, now_s);
+        }
+        let mut next = session.request.clone();
+        next.version = Some(session.version.clone());
+        next.start_s = failure.position_s.unwrap_or_else(|| reported_s.max(next.start_s));
+        if of_the_way {
+            next.failed = Some(choice::next_failed(next.failed, method));
+        }
+        self.close(&session).await?;
+        self.open(next).await
     }
 
     /// Ends a session and keeps its record.

@@ -14,12 +14,13 @@ use spindle_media::keyframes::KeyframeIndex;
 use spindle_media::segments::{copy_boundaries, encode_boundaries};
 use spindle_playback::choose::is_in;
 use spindle_playback::{
-    Action, Choice, ClientProfile, Decision, Method, Protocol, Reason, SubtitleChoice, TrackVerdict, decide,
+    Action, ClientProfile, Decider, Decision, Method, Protocol, SubtitleChoice, TrackVerdict,
 };
 use spindle_storage::{MediaFile, StreamId};
 use spindle_transcode::{AudioPlan, Boundaries, FileKey, Plan, RenditionKey, VideoPlan};
 use tokio_util::sync::CancellationToken;
 
+use super::choice::{ReasonView, client_key, reasons};
 use super::{Delivery, Live, Session, SessionError, Sessions};
 
 /// A copied video is cut at the first key frame after this long (Apple's authoring rules: 6 s).
@@ -32,6 +33,7 @@ const KEYFRAME_PATIENCE: Duration = Duration::from_secs(12);
 const LAYOUT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A request to play.
+#[derive(Debug, Clone)]
 pub struct Open {
     /// Who.
     pub user: User,
@@ -51,6 +53,8 @@ pub struct Open {
     pub max_bitrate_bps: Option<u64>,
     /// Where to begin, in seconds.
     pub start_s: f64,
+    /// The furthest way that failed before this one.
+    pub failed: Option<Method>,
 }
 
 /// What the client needs to play.
@@ -83,15 +87,6 @@ pub struct Opened {
     pub parts: usize,
     /// The decision with every rule.
     pub decision: Decision,
-}
-
-/// A reason with its sentence.
-#[derive(Debug, Clone, Serialize)]
-pub struct ReasonView {
-    /// From the closed list.
-    pub code: Reason,
-    /// For people.
-    pub text: &'static str,
 }
 
 /// A subtitle track.
@@ -157,7 +152,7 @@ impl Sessions {
     /// No such item; its file cannot be reached or read; its key frames are not known yet.
     pub async fn open(&self, open: Open) -> Result<Opened, SessionError> {
         let parts = &self.0.parts;
-        let playable = parts.library.playable(&open.item, open.version.as_deref()).await?;
+        let playable = self.version_to_play(&open).await?;
         let count = playable.parts.len();
         let part = playable.parts.get(open.part).cloned().ok_or_else(|| SessionError::NoPart {
             title: playable.title.clone(),
@@ -180,6 +175,21 @@ impl Sessions {
         Ok(opened)
     }
 
+    /// The version that was named, or the one that suits the client best.
+    async fn version_to_play(&self, open: &Open) -> Result<Playable, SessionError> {
+        let library = &self.0.parts.library;
+        if open.version.is_some() {
+            return Ok(library.playable(&open.item, open.version.as_deref()).await?);
+        }
+        let mut all = library.playables(&open.item).await?;
+        let choice = match all.first() {
+            Some(first) if all.len() > 1 => self.choice(open, first).await?,
+            _ => return Ok(library.playable(&open.item, None).await?),
+        };
+        let chosen = self.choose_version(&Decider::new(&open.profile), &all, &choice);
+        Ok(all.swap_remove(chosen))
+    }
+
     async fn open_file(
         &self,
         open: &Open,
@@ -196,18 +206,17 @@ impl Sessions {
             Some(info) => info,
             None => self.probe_now(&file, &part.name).await?,
         };
-        let choice =
-            Choice { audio: open.audio, subtitle: open.subtitle, max_bitrate_bps: open.max_bitrate_bps };
+        let mut choice = self.choice(open, &playable).await?;
         if !is_in(&info, &choice) {
             return Err(SessionError::NoStream(part.name));
         }
-        let decision = decide(&open.profile, &info, &choice);
-        if decision.reasons.contains(&Reason::NothingToPlay) {
-            return Err(SessionError::Unreadable {
-                file: part.name,
-                reason: Reason::NothingToPlay.sentence().to_owned(),
-            });
+        let decider = Decider::new(&open.profile);
+        let client = client_key(&open.user, &open.profile);
+        let decision = self.decide(&decider, &client, &info, &mut choice);
+        if let Some(reason) = decision.refusal {
+            return Err(SessionError::Refused { file: part.name, reason });
         }
+        self.remember(&open.user, &playable, &info, &choice).await?;
         let delivery = self.delivery(&decision, &info, &part, &file, stream).await?;
         let storage = self.storage_view(&part).await;
         let id = new_id();
@@ -222,7 +231,7 @@ impl Sessions {
         let opened = Opened {
             session: id.clone(),
             method: decision.method,
-            reasons: decision.reasons.iter().map(|r| ReasonView { code: *r, text: r.sentence() }).collect(),
+            reasons: reasons(&decision),
             url,
             protocol: match &delivery {
                 Delivery::File => Protocol::Http,
@@ -253,6 +262,8 @@ impl Sessions {
             decision,
             delivery,
             subtitles,
+            request: open.clone(),
+            version: playable.version,
             started_us: now_us,
             requests: AtomicUsize::new(0),
             live: Mutex::new(Live { position_s: start_s, seen_us: now_us, ..Live::default() }),

@@ -3,3 +3,4 @@
 mod api;
 mod app;
 mod media;
+mod playback;

@@ -10,6 +10,7 @@ use std::ptr::{null, null_mut};
 
 use ffmpeg_next::ffi as av;
 pub(crate) use ffmpeg_next::ffi::{AVCodecID, AVFieldOrder, AVPixelFormat, AVSampleFormat};
+use spindle_media::codec::dolby::DolbyVision;
 use spindle_transcode::protocol::FailKind;
 
 use crate::kind;
@@ -122,7 +123,7 @@ pub(crate) struct Facts {
     pub(crate) sample_rate: i32,
     pub(crate) sample_bits: i32,
     pub(crate) rotation: u16,
-    pub(crate) dovi: Option<(u8, u8)>,
+    pub(crate) dovi: Option<DolbyVision>,
     pub(crate) hdr10_plus: bool,
     pub(crate) mastering: bool,
 }
@@ -415,8 +416,12 @@ impl Input {
                 }
             });
             // AVDOVIDecoderConfigurationRecord (libavutil/dovi_meta.h) is eight bytes: profile is the
-            // third, compatibility of the base layer the last.
-            let dovi = side(Side::AV_PKT_DATA_DOVI_CONF).filter(|d| d.len() >= 8).map(|d| (d[2], d[7]));
+            // third, level the fourth, compatibility of the base layer the last.
+            let dovi = side(Side::AV_PKT_DATA_DOVI_CONF).filter(|d| d.len() >= 8).map(|d| DolbyVision {
+                profile: d[2],
+                level: d[3],
+                compatibility: d[7],
+            });
             let mastering = side(Side::AV_PKT_DATA_MASTERING_DISPLAY_METADATA).is_some();
             let hdr10_plus = side(Side::AV_PKT_DATA_DYNAMIC_HDR10_PLUS).is_some();
             let known = |name: Option<String>| {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use spindle_media::codec::h264;
 use spindle_media::info::{
     Attachment, Audio, Chapter, Disposition, Hdr, MediaInfo, Prober, Stream, StreamKind, Subtitle, Video,
 };
@@ -50,6 +51,7 @@ pub(crate) fn describe(fd: OwnedFd, name: &str) -> Result<MediaInfo> {
             size_bytes: f.extradata.len() as u64,
         });
     }
+    let lead_in_ms = if demuxer.starts_with("mov") { lead_in_ms(&mut input, &streams, start_us)? } else { 0 };
     Ok(MediaInfo {
         container: container(&demuxer, name, &tags, &streams),
         size_bytes,
@@ -68,8 +70,32 @@ pub(crate) fn describe(fd: OwnedFd, name: &str) -> Result<MediaInfo> {
         tags,
         attachments,
         probed_by: Prober::Worker,
-        streams: streams.into_iter().map(stream).collect(),
+        streams: streams.into_iter().map(|f| stream(f, lead_in_ms)).collect(),
     })
+}
+
+/// By how much the first packet of an H.264 picture is shown before the presentation begins: an edit
+/// list begins it between two key frames.
+fn lead_in_ms(input: &mut Input, streams: &[Facts], start_us: i64) -> Result<u32> {
+    /// Packets of other tracks before it; files are interleaved by a second or so.
+    const MOST: usize = 2_000;
+    let main = |f: &&Facts| f.media == Media::Video && f.disposition & 0x400 == 0;
+    let Some(f) = streams.iter().find(main).filter(|f| f.codec_id == AVCodecID::AV_CODEC_ID_H264) else {
+        return Ok(0);
+    };
+    input.only(&[f.index]);
+    let mut packet = Packet::new();
+    for _ in 0..MOST {
+        if !input.read(&mut packet)? {
+            break;
+        }
+        if packet.stream() != f.index {
+            continue;
+        }
+        let first = packet.pts().or(packet.dts()).map_or(0, |t| segment::us(t, f.time_base, start_us));
+        return Ok(if first < -2_000 { u32::try_from(-first / 1_000).unwrap_or(u32::MAX) } else { 0 });
+    }
+    Ok(0)
 }
 
 /// The length by reading every packet; `None` if that takes longer than a prober may.
@@ -121,14 +147,16 @@ fn container(demuxer: &str, name: &str, tags: &BTreeMap<String, String>, streams
     .to_owned()
 }
 
-fn stream(f: Facts) -> Stream {
+fn stream(f: Facts, lead_in_ms: u32) -> Stream {
     let kind = match f.media {
-        Media::Video => StreamKind::Video(video(&f)),
+        Media::Video => StreamKind::Video(video(&f, lead_in_ms)),
         Media::Audio => StreamKind::Audio(Audio {
             channels: f.channels.max(0) as u32,
             channel_layout: f.layout.clone(),
             sample_rate: f.sample_rate.max(0) as u32,
             bit_depth: u8::try_from(f.sample_bits).ok().filter(|b| *b > 0),
+            // FFmpeg's names: `Dolby Digital Plus + Dolby Atmos`, `Dolby TrueHD + Dolby Atmos`, `DTS-HD MA + DTS:X`.
+            objects: f.profile_name.as_deref().is_some_and(|p| p.contains("Atmos") || p.contains("DTS:X")),
         }),
         Media::Subtitle => StreamKind::Subtitle(Subtitle { text: is_text(&f.codec), external: None }),
         Media::Attachment | Media::Other => StreamKind::Data,
@@ -175,7 +203,7 @@ fn tag(tag: u32) -> Option<String> {
     bytes.iter().all(|b| (0x20..0x7f).contains(b)).then(|| bytes.iter().map(|b| char::from(*b)).collect())
 }
 
-fn video(f: &Facts) -> Video {
+fn video(f: &Facts, lead_in_ms: u32) -> Video {
     let rate = [f.avg_rate, f.real_rate].into_iter().find(|r| r.0 > 0 && r.1 > 0);
     Video {
         width: f.width.max(0) as u32,
@@ -188,15 +216,32 @@ fn video(f: &Facts) -> Video {
         sample_aspect: (f.sar.0 > 0 && f.sar.1 > 0 && f.sar.0 != f.sar.1)
             .then_some([f.sar.0 as u32, f.sar.1 as u32]),
         rotation: f.rotation,
+        lead_in_ms: if f.codec_id == AVCodecID::AV_CODEC_ID_H264 { lead_in_ms } else { 0 },
         interlaced: is_interlaced(f),
-        ref_frames: None,
+        ref_frames: ref_frames(f),
         hdr: hdr(f),
-        dv_profile: f.dovi.map(|(profile, _)| profile),
+        dv_profile: f.dovi.map(|d| d.profile),
+        dv_level: f.dovi.map(|d| d.level),
+        dv_compatibility: f.dovi.map(|d| d.compatibility),
         color_primaries: f.color_primaries.clone(),
         color_transfer: f.color_transfer.clone(),
         color_space: f.color_space.clone(),
         color_range: f.color_range.clone(),
     }
+}
+
+/// Reference frames of H.264 by its first sequence parameter set; others do not tell by their header.
+fn ref_frames(f: &Facts) -> Option<u8> {
+    if f.codec_id != AVCodecID::AV_CODEC_ID_H264 {
+        return None;
+    }
+    let e = f.extradata.as_slice();
+    let facts = if bitstream::is_annex_b(e) {
+        bitstream::nals(e).find(|n| bitstream::nal_kind(n, false) == 7).and_then(h264::sps)
+    } else {
+        h264::avcc(e)
+    };
+    facts?.ref_frames
 }
 
 /// Whether the stream's header says that it is made of fields.
@@ -211,14 +256,8 @@ pub(crate) fn is_interlaced(f: &Facts) -> bool {
 }
 
 fn hdr(f: &Facts) -> Hdr {
-    // Dolby Vision bitstream profiles and levels, section 2: the compatibility id tells the base.
-    match f.dovi {
-        Some((5, _) | (10, 0)) => return Hdr::Dv5,
-        Some((7, _)) => return Hdr::Dv7,
-        Some((8 | 10, 1 | 6)) => return Hdr::DvHdr10,
-        Some((8 | 10, 4)) => return Hdr::DvHlg,
-        Some((8 | 10, 2) | (9, _)) => return Hdr::DvSdr,
-        _ => {}
+    if let Some(dovi) = f.dovi {
+        return if f.hdr10_plus { dovi.class().with_hdr10_plus() } else { dovi.class() };
     }
     match f.color_transfer.as_deref() {
         Some("smpte2084") if f.hdr10_plus => Hdr::Hdr10Plus,
@@ -241,6 +280,10 @@ fn codec_string(f: &Facts) -> Option<String> {
                 e.get(1..4)?
             };
             Some(format!("avc1.{:02x}{:02x}{:02x}", sps[0], sps[1], sps[2]))
+        }
+        AVCodecID::AV_CODEC_ID_HEVC if matches!(&f.tag.to_le_bytes(), b"dvh1" | b"dvhe") => {
+            let entry = tag(f.tag)?;
+            Some(f.dovi?.codec_string(&entry))
         }
         AVCodecID::AV_CODEC_ID_HEVC => {
             // ISO/IEC 14496-15 annex E.3: space and profile, reversed compatibility flags, tier and

@@ -13,12 +13,13 @@ use crate::delivery::problem::Problem;
 use crate::http::ServerState;
 use crate::http::extract::{Body, Path, Query};
 use crate::http::guard::Viewer;
-use crate::sessions::{Report, SessionView};
+use crate::sessions::{Failure, Opened, Report, SessionView};
 
 pub(super) fn router() -> OpenApiRouter<ServerState> {
     OpenApiRouter::new()
         .routes(routes!(list))
         .routes(routes!(progress))
+        .routes(routes!(failed))
         .routes(routes!(end))
         .routes(routes!(io))
 }
@@ -40,6 +41,19 @@ async fn progress(
 ) -> Result<StatusCode, Problem> {
     state.sessions.progress(&viewer.user, &id, report).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// A client could not play what it was given: the answer is a session that goes the next best way, as
+/// `/items/{id}/play` gives it; this one ends. 422 when no way is left.
+#[utoipa::path(post, path = "/sessions/{id}/failed", params(("id" = String, Path)),
+    responses((status = 200), (status = 400), (status = 404), (status = 422)))]
+async fn failed(
+    viewer: Viewer,
+    State(state): State<ServerState>,
+    Path(id): Path<String>,
+    Body(failure): Body<Failure>,
+) -> Result<axum::Json<Opened>, Problem> {
+    Ok(axum::Json(state.sessions.failed(&viewer.user, &id, failure).await?))
 }
 
 /// Ends a session; its record stays.

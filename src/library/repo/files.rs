@@ -227,13 +227,40 @@ fn title_of(db: &Connection, item: i64) -> Result<(String, ItemType, String, Str
         })?)
 }
 
+/// The show of an episode.
+fn series_of(db: &Connection, item: i64) -> Result<Option<String>> {
+    Ok(db
+        .prepare_cached(
+            "SELECT t.id FROM items i JOIN items t ON t.pk = i.top WHERE i.pk = ?1 AND i.type = 'episode'",
+        )?
+        .query_row([item], |r| r.get(0))
+        .optional()?)
+}
+
 impl Library {
     /// What is needed to play an item: the named version, or else the first that is there.
     ///
     /// # Errors
     /// `NotFound` for an unknown item or version; `BadInput` for one that holds no file (a show).
     pub async fn playable(&self, item: &str, version: Option<&str>) -> Result<Playable> {
-        let (item, version) = (item.to_owned(), version.map(str::to_owned));
+        let mut all = self.playables(item).await?;
+        let at = match version {
+            Some(id) => all.iter().position(|p| p.version == *id),
+            None => Some(0),
+        };
+        at.filter(|at| *at < all.len())
+            .map(|at| all.swap_remove(at))
+            .ok_or_else(|| LibraryError::not_found("version", version.unwrap_or(item)))
+    }
+
+    /// What is needed to play each version of an item, the one to play first before the others; at
+    /// least one.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown item or one without versions; `BadInput` for one that holds no file (a
+    /// show).
+    pub async fn playables(&self, item: &str) -> Result<Vec<Playable>> {
+        let item = item.to_owned();
         self.read(move |db| {
             let head = super::items::head(db, &item)?;
             if !head.kind.is_leaf() {
@@ -242,21 +269,24 @@ impl Library {
                     head.kind
                 )));
             }
-            let mut all = versions_with_parts(db, head.pk)?;
-            let at = match &version {
-                Some(id) => all
-                    .iter()
-                    .position(|(v, _)| v.id == *id)
-                    .ok_or_else(|| LibraryError::not_found("version", id))?,
-                None => 0,
-            };
+            let all = versions_with_parts(db, head.pk)?;
             if all.is_empty() {
                 return Err(LibraryError::not_found("version of item", &item));
             }
-            let (version, parts) = all.swap_remove(at);
             let (item, kind, library, title) = title_of(db, head.pk)?;
-            let parts = parts.into_iter().map(|p| p.file).collect();
-            Ok(Playable { item, kind, library, title, version: version.id, parts })
+            let series = series_of(db, head.pk)?;
+            let one = |(version, parts): (Version, Vec<Part>)| Playable {
+                item: item.clone(),
+                kind,
+                library: library.clone(),
+                title: title.clone(),
+                series: series.clone(),
+                version: version.id,
+                label: version.label,
+                edition: version.edition,
+                parts: parts.into_iter().map(|p| p.file).collect(),
+            };
+            Ok(all.into_iter().map(one).collect())
         })
         .await
     }

@@ -22,16 +22,24 @@ impl DolbyVision {
         Some(Self { profile: a >> 1, level: (a & 1) << 5 | b >> 3, compatibility: c >> 4 })
     }
 
-    /// The class that a decision needs.
+    /// The codec string of a sample entry that only a Dolby Vision decoder opens (Dolby Vision Streams
+    /// Within the HTTP Live Streaming Format, section 2.4).
+    #[must_use]
+    pub fn codec_string(self, entry: &str) -> String {
+        format!("{entry}.{:02}.{:02}", self.profile, self.level)
+    }
+
+    /// The class that a decision needs (Dolby Vision Profiles and Levels, version 1.4, table 2).
     #[must_use]
     pub fn class(self) -> Hdr {
         match (self.profile, self.compatibility) {
+            // Profile 5 and 10.0 say themselves that their base is nothing to look at.
+            (5, _) | (10, 0) => Hdr::Dv5,
             (7, _) => Hdr::Dv7,
-            (4 | 9, _) | (_, 2) => Hdr::DvSdr,
-            (_, 1 | 6) => Hdr::DvHdr10,
-            (_, 4) => Hdr::DvHlg,
-            // Profile 5, and whatever says that its base is nothing to look at.
-            _ => Hdr::Dv5,
+            (4 | 9, _) | (8 | 10, 2) => Hdr::DvSdr,
+            (8 | 10, 1 | 6) => Hdr::DvHdr10,
+            (8 | 10, 4) => Hdr::DvHlg,
+            _ => Hdr::DvInvalid,
         }
     }
 }
@@ -50,6 +58,10 @@ mod tests {
             (7, 6, Hdr::Dv7),
             (10, 0, Hdr::Dv5),
             (10, 1, Hdr::DvHdr10),
+            (10, 4, Hdr::DvHlg),
+            (9, 2, Hdr::DvSdr),
+            (8, 0, Hdr::DvInvalid),
+            (3, 1, Hdr::DvInvalid),
         ] {
             let record = [1, 0, profile << 1, 6 << 3 | 5, compatibility << 4];
             let dv = DolbyVision::parse(&record).unwrap();

@@ -78,6 +78,8 @@ pub(super) fn video(facts: &VideoFacts, picture: Picture) -> Result<Video, Fail>
         ref_frames: facts.ref_frames,
         hdr: class(colour, picture.dolby),
         dv_profile: picture.dolby.map(|d| d.profile),
+        dv_level: picture.dolby.map(|d| d.level),
+        dv_compatibility: picture.dolby.map(|d| d.compatibility),
         ..Video::default()
     };
     colour.describe(&mut out);

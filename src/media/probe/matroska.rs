@@ -528,7 +528,7 @@ fn audio(
     if channels == 0 || sample_rate == 0 {
         return incomplete(format!("channels and rate of its {codec}"));
     }
-    let kind = Audio { channels, channel_layout: None, sample_rate, bit_depth };
+    let kind = Audio { channels, channel_layout: None, sample_rate, bit_depth, objects: false };
     let mut s = facts::stream(index, codec, StreamKind::Audio(kind));
     s.codec_string = codec_string.or_else(|| audio_codec_string(codec).map(str::to_owned));
     s.profile = profile;

@@ -72,6 +72,10 @@ pub(super) fn probe<R: Read + Seek>(
     let main = streams.iter().position(|s| matches!(s.kind, StreamKind::Video(_)));
     let keyframes =
         main.and_then(|n| key_frames(tracks[n], &times[n], intra_only(&streams[n].codec), start_us, end_us));
+    let (keyframes, lead_in_ms) = keyframes.unzip();
+    if let Some(StreamKind::Video(v)) = main.map(|n| &mut streams[n].kind) {
+        v.lead_in_ms = lead_in_ms.unwrap_or(0);
+    }
     for c in &mut chapters {
         c.start_s = (c.start_s - seconds(start_us)).max(0.0);
     }
@@ -345,7 +349,10 @@ fn video(
         b"vp09" => ("vp9", child(boxes, b"vpcC").and_then(vp9::vpcc)),
         _ => return incomplete(format!("what `{word}` pictures are")),
     };
-    let Some(facts) = facts else { return incomplete(format!("the profile of `{word}` pictures")) };
+    let Some(mut facts) = facts else { return incomplete(format!("the profile of `{word}` pictures")) };
+    if let (Some(dolby), "dvh1" | "dvhe" | "dav1" | "dva1" | "dvav") = (dolby, word.as_str()) {
+        facts.codec_string = dolby.codec_string(&word);
+    }
     let size = (be16(body, 24).unwrap_or(0).into(), be16(body, 26).unwrap_or(0).into());
     let picture = Picture {
         size,
@@ -438,6 +445,7 @@ fn audio(index: usize, kind: [u8; 4], body: &[u8]) -> Result<Stream, Fail> {
     let boxes = body.get(boxes_at..).unwrap_or_default();
     let find = |k: &[u8; 4]| child(boxes, k).or_else(|| at_path(boxes, &[b"wave", k]));
     let (mut codec_string, mut profile, mut bit_depth, mut bitrate_bps) = (None, None, None, None);
+    let mut objects = false;
     let codec = match &kind {
         b"mp4a" => {
             let Some(es) = find(b"esds").and_then(aac::esds) else {
@@ -464,6 +472,7 @@ fn audio(index: usize, kind: [u8; 4], body: &[u8]) -> Result<Stream, Fail> {
             "ac3"
         }
         b"ec-3" => {
+            objects = find(b"dec3").is_some_and(has_objects);
             (channels, rate) = find(b"dec3").and_then(dec3).unwrap_or((channels, rate));
             "eac3"
         }
@@ -507,7 +516,7 @@ fn audio(index: usize, kind: [u8; 4], body: &[u8]) -> Result<Stream, Fail> {
     if channels == 0 || rate == 0 {
         return incomplete(format!("channels and rate of its {codec}"));
     }
-    let kind = Audio { channels, channel_layout: None, sample_rate: rate, bit_depth };
+    let kind = Audio { channels, channel_layout: None, sample_rate: rate, bit_depth, objects };
     let mut s = facts::stream(index, codec, StreamKind::Audio(kind));
     s.codec_string = codec_string.or_else(|| audio_codec_string(codec).map(str::to_owned));
     s.profile = profile;
@@ -544,6 +553,18 @@ fn dec3(body: &[u8]) -> Option<(u32, u32)> {
     Some((channels, rate))
 }
 
+/// Whether an `EC3SpecificBox` announces sound objects (`flag_ec3_extension_type_a` behind the
+/// substreams, ETSI TS 103 420 section 8.3.1).
+fn has_objects(body: &[u8]) -> bool {
+    let Some(head) = body.get(1) else { return false };
+    let mut at = 2;
+    for _ in 0..=head & 7 {
+        let Some(dependent) = body.get(at + 2) else { return false };
+        at += if dependent >> 1 & 15 > 0 { 4 } else { 3 };
+    }
+    body.get(at).is_some_and(|b| b & 1 == 1)
+}
+
 fn subtitle(index: usize, kind: [u8; 4]) -> Stream {
     let (codec, text) = match &kind {
         b"tx3g" | b"text" => ("mov_text", true),
@@ -567,7 +588,7 @@ fn key_frames(
     intra_only: bool,
     start_us: i64,
     end_us: i64,
-) -> Option<KeyframeIndex> {
+) -> Option<(KeyframeIndex, u32)> {
     let stbl = &track.trak.mdia.minf.stbl;
     // Without `stss` every sample is one, by the standard; muxers that forgot it make that a lie for
     // every codec that predicts.
@@ -595,17 +616,28 @@ fn key_frames(
         };
         let media = dts.checked_add(offset)?.checked_sub(time.media_start)?;
         let at = time.delay_us.checked_add(rescale(media, time.timescale))? - start_us;
-        // A picture before the edit is decoded for what follows: it serves the start.
-        at_us.push(at.max(0));
+        at_us.push(at);
     }
+    let lead_in_ms = lead_in_ms(&at_us);
+    // A picture before the edit is decoded for what follows: it serves the start.
+    at_us.iter_mut().for_each(|at| *at = (*at).max(0));
     at_us.sort_unstable();
     at_us.dedup();
     at_us.retain(|at| *at < end_us - start_us);
-    (!at_us.is_empty()).then_some(KeyframeIndex {
-        at_us,
-        end_us: end_us - start_us,
-        source: KeyframeSource::SampleTable,
-    })
+    if at_us.is_empty() {
+        return None;
+    }
+    let index = KeyframeIndex { at_us, end_us: end_us - start_us, source: KeyframeSource::SampleTable };
+    Some((index, lead_in_ms))
+}
+
+/// From the last key frame before the presentation to its beginning, unless one begins it; clocks
+/// round to a millisecond.
+fn lead_in_ms(at_us: &[i64]) -> u32 {
+    match at_us.iter().filter(|at| **at < 2_000).max() {
+        Some(before) if *before < -2_000 => u32::try_from(-before / 1_000).unwrap_or(u32::MAX),
+        _ => 0,
+    }
 }
 
 /// Runs of samples with one value each, walked forward. A run's count is not bounded by the size of
@@ -764,5 +796,9 @@ mod tests {
         assert_eq!(dec3(&[0x06, 0x00, 0x20, 0x0f, 0x00]), Some((6, 48_000)));
         assert_eq!(dec3(&[0x06, 0x00, 0x20, 0x0f, 0x02, 0x02]), Some((8, 48_000)));
         assert_eq!(dec3(&[0x06, 0x00, 0x20, 0x0f, 0x02]), None);
+        assert!(!has_objects(&[0x06, 0x00, 0x20, 0x0f, 0x00]));
+        assert!(has_objects(&[0x06, 0x00, 0x20, 0x0f, 0x00, 0x01, 0x10]));
+        assert!(has_objects(&[0x06, 0x00, 0x20, 0x0f, 0x02, 0x02, 0x01, 0x10]));
+        assert!(!has_objects(&[0x06, 0x07, 0x20]) && !has_objects(&[]));
     }
 }

@@ -3,65 +3,92 @@
 use spindle_media::info::{Audio, Stream};
 
 use super::output::Output;
-use super::{Action, RuleVerdict, Rules, TrackVerdict};
-use crate::client::ClientProfile;
+use super::rule::{RuleVerdict, Rules};
+use super::{Action, TrackVerdict};
+use crate::compiled::{AudioRow, Compiled};
 use crate::names;
 use crate::reason::Reason;
 
+/// Codecs that the worker encodes to.
+const ENCODED: [&str; 5] = ["aac", "ac3", "eac3", "opus", "flac"];
+
 /// What speaks against sending the sound unchanged, in whatever container.
 pub(super) fn check(
-    profile: &ClientProfile,
+    profile: &Compiled,
     (stream, audio): (&Stream, &Audio),
     rules: &mut Rules,
 ) -> Vec<Reason> {
     let n = stream.index;
-    let plays = profile.plays_audio(&stream.codec);
-    if !rules.holds("audio_codec", Some(n), all_audio(profile), stream.codec.as_str(), plays) {
+    let codec = names::codec(&stream.codec);
+    let plays = profile.plays_audio(&codec);
+    if !rules.must(
+        Reason::AudioCodecNotSupported,
+        "audio_codec",
+        Some(n),
+        &profile.words.audio,
+        stream.codec.clone(),
+        plays,
+    ) {
         return vec![Reason::AudioCodecNotSupported];
     }
-    let Some(limit) = profile.audio_limit(&stream.codec) else { return Vec::new() };
-    let mut against = Vec::new();
-    let channels = Some(audio.channels).filter(|c| *c > 0);
-    if !rules.at_most("audio_channels", n, limit.max_channels, channels) {
-        against.push(Reason::AudioChannelsNotSupported);
-    }
-    let rate = Some(audio.sample_rate).filter(|r| *r > 0);
-    if !rules.at_most("audio_sample_rate", n, limit.max_sample_rate, rate) {
-        against.push(Reason::AudioSampleRateNotSupported);
-    }
-    if !limit.profiles.is_empty() {
-        let wanted = limit.profiles.join(", ");
-        let fits = match stream.profile.as_deref() {
-            Some(found) => {
-                let codec = names::codec(&stream.codec);
-                let fits = names::profile_listed(&codec, &limit.profiles, found);
-                rules.holds("audio_profile", Some(n), wanted, found, fits)
+    let mut best: Option<(Vec<Reason>, Rules)> = None;
+    for row in profile.audio_rows(&codec) {
+        let mut held = Rules::default();
+        let against = check_row(row, &codec, stream, audio, &mut held);
+        if best.as_ref().is_none_or(|(least, _)| against.len() < least.len()) {
+            let fits = against.is_empty();
+            best = Some((against, held));
+            if fits {
+                break;
             }
-            None => rules.note("audio_profile", Some(n), wanted, "unknown", RuleVerdict::Unknown),
-        };
-        if !fits {
-            against.push(Reason::AudioProfileNotSupported);
+        }
+    }
+    let Some((against, held)) = best else { return Vec::new() };
+    rules.append(held);
+    against
+}
+
+fn check_row(row: &AudioRow, codec: &str, stream: &Stream, audio: &Audio, rules: &mut Rules) -> Vec<Reason> {
+    let (n, limit) = (stream.index, &row.limit);
+    let mut against = Vec::new();
+    let mut must = |holds: bool, reason| {
+        if !holds {
+            against.push(reason);
+        }
+    };
+    let known = |x: u32| Some(x).filter(|x| *x > 0);
+    let r = Reason::AudioChannelsNotSupported;
+    must(rules.at_most(r, "audio_channels", n, limit.max_channels, known(audio.channels)), r);
+    let r = Reason::AudioSampleRateNotSupported;
+    must(rules.at_most(r, "audio_sample_rate", n, limit.max_sample_rate, known(audio.sample_rate)), r);
+    let r = Reason::AudioBitDepthNotSupported;
+    must(rules.at_most(r, "audio_bit_depth", n, limit.max_bit_depth, audio.bit_depth), r);
+    let r = Reason::AudioBitrateNotSupported;
+    must(rules.at_most(r, "audio_bitrate", n, limit.max_bitrate, stream.bitrate_bps), r);
+    if !row.profiles.is_empty() {
+        match stream.profile.as_deref() {
+            Some(found) => {
+                let r = Reason::AudioProfileNotSupported;
+                let fits = names::profile_listed(codec, &row.profiles, &names::bare(found));
+                let found = found.to_owned();
+                must(rules.must(r, "audio_profile", Some(n), &row.profile_words, found, fits), r);
+            }
+            None => {
+                rules.note("audio_profile", Some(n), &row.profile_words, "unknown", RuleVerdict::Unknown);
+            }
         }
     }
     against
 }
 
-fn all_audio(profile: &ClientProfile) -> String {
-    let named = profile.direct_play.iter().flat_map(|d| &d.audio);
-    let limited = profile.audio.iter().map(|l| &l.codec);
-    let mut all: Vec<String> = named.chain(limited).map(|c| names::codec(c)).collect();
-    all.sort_unstable();
-    all.dedup();
-    all.join(", ")
-}
-
 /// The verdict that follows from the reasons.
 pub(super) fn verdict(
-    profile: &ClientProfile,
+    profile: &Compiled,
     out: &Output,
     (stream, audio): (&Stream, &Audio),
     mut reasons: Vec<Reason>,
     limit_bps: Option<u64>,
+    rules: &mut Rules,
 ) -> TrackVerdict {
     reasons.sort_unstable();
     reasons.dedup();
@@ -73,7 +100,25 @@ pub(super) fn verdict(
             ..TrackVerdict::default()
         };
     }
-    let (codec, mut channels) = target(profile, out, audio.channels);
+    let (codec, mut channels) = match target(profile, out, audio.channels) {
+        Some(target) => target,
+        None => {
+            let r = Reason::NoCommonFormat;
+            rules.must(
+                r,
+                "audio_target",
+                Some(stream.index),
+                &profile.words.audio,
+                ENCODED.join(", "),
+                false,
+            );
+            reasons.push(r);
+            ("aac".to_owned(), 2)
+        }
+    };
+    if audio.objects {
+        rules.note("sound_objects", Some(stream.index), "kept", "lost by encoding", RuleVerdict::Note);
+    }
     let mut bitrate_bps = bitrate(&codec, channels);
     // Under a tight limit two good channels sound better than six poor ones, and the picture needs
     // the rest.
@@ -83,6 +128,15 @@ pub(super) fn verdict(
     }
     if limit_bps.is_some_and(|l| bitrate_bps > l / 4) {
         bitrate_bps = 96_000;
+    }
+    if channels < audio.channels {
+        rules.note(
+            "channels_kept",
+            Some(stream.index),
+            audio.channels.to_string(),
+            channels.to_string(),
+            RuleVerdict::Note,
+        );
     }
     TrackVerdict {
         stream: stream.index,
@@ -99,7 +153,6 @@ pub(super) fn verdict(
 /// Channels that our encoders make of a codec.
 fn encoder_channels(codec: &str) -> u32 {
     match codec {
-        "mp3" => 2,
         "opus" | "flac" => 8,
         _ => 6,
     }
@@ -108,30 +161,32 @@ fn encoder_channels(codec: &str) -> u32 {
 /// The codec that keeps the most channels; among equals the one that the profile names first.
 /// A client that takes six channels of AC-3 and two of AAC gets AC-3 for a 5.1 track and AAC for
 /// a stereo one.
-fn target(profile: &ClientProfile, out: &Output, source_channels: u32) -> (String, u32) {
+fn target(profile: &Compiled, out: &Output, source_channels: u32) -> Option<(String, u32)> {
     let source = if source_channels == 0 { 2 } else { source_channels };
-    let preferred: Vec<String> =
-        profile.target.iter().flat_map(|t| &t.audio).map(|c| names::codec(c)).collect();
-    let order = if preferred.is_empty() {
-        ["aac", "ac3", "eac3", "mp3"].map(str::to_owned).to_vec()
+    let usual = ["aac", "ac3", "eac3", "opus", "flac"];
+    let order: Vec<&str> = if profile.target_audio.is_empty() {
+        usual.to_vec()
     } else {
-        preferred
+        let named = profile.target_audio.iter().map(String::as_str);
+        // What the profile prefers may not travel in what goes out: then something else does.
+        named.chain(usual).collect()
     };
     let kept = |codec: &str| {
-        let limit = profile.audio_limit(codec).and_then(|a| a.max_channels).unwrap_or(u32::MAX);
+        let limits = profile.audio_rows(codec).filter_map(|a| a.limit.max_channels);
+        let limit = limits.max().unwrap_or(u32::MAX);
         source.min(limit).min(encoder_channels(codec)).max(1)
     };
+    let named = profile.target_audio.len();
+    let usable = |(_, c): &(usize, &str)| ENCODED.contains(c) && out.carries_audio(profile, c);
     order
         .into_iter()
-        .filter(|c| profile.plays_audio(c) && out.carries_audio(profile, c))
-        .map(|c| {
-            let kept = kept(&c);
-            (c, kept)
-        })
+        .enumerate()
+        .filter(usable)
+        .map(|(at, codec)| (at < named || named == 0, kept(codec), codec))
         // `max_by_key` takes the last of equals.
         .rev()
-        .max_by_key(|(_, kept)| *kept)
-        .unwrap_or_else(|| ("aac".to_owned(), source.min(2)))
+        .max_by_key(|(preferred, kept, _)| (*preferred, *kept))
+        .map(|(_, kept, codec)| (codec.to_owned(), kept))
 }
 
 /// Transparent for films: 96 kb/s a channel for AAC stereo, 64 for more; the rates that Dolby
@@ -146,8 +201,8 @@ fn bitrate(codec: &str, channels: u32) -> u64 {
     }
 }
 
-fn sample_rate(profile: &ClientProfile, codec: &str, source: u32) -> u32 {
-    let limit = profile.audio_limit(codec).and_then(|a| a.max_sample_rate).unwrap_or(48_000);
+fn sample_rate(profile: &Compiled, codec: &str, source: u32) -> u32 {
+    let limit = profile.audio_rows(codec).filter_map(|a| a.limit.max_sample_rate).max().unwrap_or(48_000);
     // Multiples of 44.1 kHz stay in their family; everything else becomes what films have.
     let natural = if source > 0 && source.is_multiple_of(44_100) { 44_100 } else { 48_000 };
     [natural, 44_100, 32_000].into_iter().find(|r| *r <= limit).unwrap_or(natural)

@@ -3,14 +3,18 @@
 
 use spindle_media::info::{Stream, Subtitle};
 
-use super::{Action, Delivery, Protocol, Rules, SubtitleVerdict};
-use crate::client::ClientProfile;
+use super::rule::Rules;
+use super::{Action, Delivery, SubtitleVerdict};
+use crate::compiled::Compiled;
 use crate::names;
 use crate::reason::Reason;
 
 /// Places the subtitles. `as_it_is` says whether the file could go out unchanged without them.
+///
+/// In order: inside the file that goes out whole; beside it as WebVTT; beside it as they are; in the
+/// playlist; burnt in, for pictures inside the file; else dropped.
 pub(super) fn place(
-    profile: &ClientProfile,
+    profile: &Compiled,
     (stream, subtitle): (&Stream, &Subtitle),
     as_it_is: bool,
     has_picture: bool,
@@ -19,53 +23,42 @@ pub(super) fn place(
     let codec = names::codec(&stream.codec);
     let inside = subtitle.external.is_none();
     let takes = |format: &str, delivery: Delivery| {
-        profile
-            .subtitles
-            .iter()
-            .any(|s| s.delivery == delivery && names::codec_listed(std::slice::from_ref(&s.format), format))
+        profile.subtitles.iter().any(|(formats, way)| *way == delivery && formats.has(format))
     };
+    let webvtt = || "webvtt".to_owned();
     let way = if inside && as_it_is && takes(&codec, Delivery::Embedded) {
-        Some((Delivery::Embedded, codec.clone()))
+        Some((Delivery::Embedded, codec.to_string()))
     } else if subtitle.text && takes("webvtt", Delivery::External) {
-        Some((Delivery::External, "webvtt".to_owned()))
+        Some((Delivery::External, webvtt()))
     } else if takes(&codec, Delivery::External) {
-        Some((Delivery::External, codec.clone()))
-    } else if subtitle.text && takes("webvtt", Delivery::Hls) && profile.speaks(Protocol::Hls) && has_picture
-    {
-        Some((Delivery::Hls, "webvtt".to_owned()))
+        Some((Delivery::External, codec.to_string()))
+    } else if subtitle.text && takes("webvtt", Delivery::Hls) && profile.hls && has_picture {
+        Some((Delivery::Hls, webvtt()))
     } else {
         None
     };
-    let n = Some(stream.index);
-    rules.holds("subtitle_format", n, all(profile), codec.as_str(), way.is_some());
+    let n = stream.index;
+    let reason = if !subtitle.text && inside && has_picture {
+        Reason::SubtitleBurnIn
+    } else {
+        Reason::SubtitleFormatNotSupported
+    };
+    let found = codec.to_string();
+    rules.must(reason, "subtitle_format", Some(n), &profile.words.subtitles, found, way.is_some());
     let Some((delivery, format)) = way else {
-        return cannot(stream.index, subtitle, inside && has_picture);
+        let action = if reason == Reason::SubtitleBurnIn { Action::Burn } else { Action::Drop };
+        return SubtitleVerdict { stream: n, action, delivery: None, format: None, reasons: vec![reason] };
     };
     let needs_hls = as_it_is && delivery == Delivery::Hls;
+    if needs_hls {
+        let r = Reason::SubtitleNeedsHls;
+        rules.must(r, "subtitle_delivery", Some(n), "in a playlist", "in a file", false);
+    }
     SubtitleVerdict {
-        stream: stream.index,
+        stream: n,
         action: if format == codec { Action::Copy } else { Action::Encode },
         delivery: Some(delivery),
         format: Some(format),
         reasons: if needs_hls { vec![Reason::SubtitleNeedsHls] } else { Vec::new() },
     }
-}
-
-fn cannot(stream: u32, subtitle: &Subtitle, can_burn: bool) -> SubtitleVerdict {
-    let (action, reason) = if !subtitle.text && can_burn {
-        (Action::Burn, Reason::SubtitleBurnIn)
-    } else {
-        (Action::Drop, Reason::SubtitleFormatNotSupported)
-    };
-    SubtitleVerdict { stream, action, delivery: None, format: None, reasons: vec![reason] }
-}
-
-fn all(profile: &ClientProfile) -> String {
-    let word = |d: Delivery| match d {
-        Delivery::External => "external",
-        Delivery::Hls => "hls",
-        Delivery::Embedded => "embedded",
-    };
-    let one = |s: &crate::client::SubtitleSupport| format!("{} {}", word(s.delivery), s.format);
-    profile.subtitles.iter().map(one).collect::<Vec<_>>().join(", ")
 }

@@ -75,9 +75,9 @@ fn the_json_of_a_decision_is_the_contracts() {
                          "format": "webvtt", "reasons": []}})
     );
     assert!(rules.as_array().unwrap().contains(&json!({"rule": "audio_codec", "stream": 1,
-        "wanted": "aac", "found": "ac3", "verdict": "fail"})));
+        "wanted": "aac", "found": "ac3", "verdict": "fail", "reason": "audio_codec_not_supported"})));
     assert!(rules.as_array().unwrap().contains(&json!({"rule": "container",
-        "wanted": "mp4", "found": "mkv", "verdict": "fail"})));
+        "wanted": "mp4", "found": "mkv", "verdict": "fail", "reason": "container_not_supported"})));
 }
 
 #[test]
@@ -191,32 +191,248 @@ fn high_10_is_copied_to_a_client_that_lists_it() {
 
 #[test]
 fn every_dynamic_range_goes_to_who_shows_it_or_its_base() {
-    use Hdr::{Dv5, Dv7, DvHdr10, DvHlg, DvSdr, Hdr10, Hdr10Plus, Hlg, Sdr};
-    let all = [Sdr, Hdr10, Hdr10Plus, Hlg, Dv5, DvHdr10, DvHlg, DvSdr, Dv7];
-    let table: [(&[&str], &[Hdr]); 6] = [
-        (&[], &[Sdr, DvSdr]),
-        (&["hdr10"], &[Sdr, Hdr10, Hdr10Plus, DvHdr10, DvSdr, Dv7]),
-        (&["hlg"], &[Sdr, Hlg, DvHlg, DvSdr]),
-        (&["dv5", "dv8"], &[Sdr, Dv5, DvHdr10, DvSdr]),
-        (&["dv7"], &[Sdr, Dv7, DvSdr]),
-        (&["hdr10_plus", "hlg", "dv5"], &[Sdr, Hdr10, Hdr10Plus, Hlg, Dv5, DvHdr10, DvHlg, DvSdr, Dv7]),
+    use Hdr::{
+        Dv5, Dv7, Dv7Hdr10Plus, DvHdr10, DvHdr10Plus, DvHlg, DvInvalid, DvSdr, Hdr10, Hdr10Plus, Hlg, Sdr,
+    };
+    // What each shows as it is meant, and what by its base.
+    let table: [(&[&str], &[Hdr], &[Hdr]); 10] = [
+        (&[], &[Sdr], &[DvSdr]),
+        (&["sdr"], &[Sdr], &[DvSdr]),
+        (&["hdr10"], &[Sdr, Hdr10], &[Hdr10Plus, DvHdr10, DvHdr10Plus, DvSdr, Dv7, Dv7Hdr10Plus]),
+        (&["hdr10_plus"], &[Sdr, Hdr10, Hdr10Plus], &[DvHdr10, DvHdr10Plus, DvSdr, Dv7, Dv7Hdr10Plus]),
+        (&["hlg"], &[Sdr, Hlg], &[DvHlg, DvSdr]),
+        (&["dv5", "dv8"], &[Sdr, Dv5, DvHdr10, DvHdr10Plus, DvHlg, DvSdr], &[]),
+        (&["dv8.1"], &[Sdr, DvHdr10, DvHdr10Plus], &[DvSdr]),
+        (&["dv10"], &[Sdr], &[DvSdr]),
+        (&["dv7"], &[Sdr, Dv7, Dv7Hdr10Plus], &[DvSdr]),
+        (&["dv"], &[Sdr, Dv5, DvHdr10, DvHdr10Plus, DvHlg, DvSdr, Dv7, Dv7Hdr10Plus, DvInvalid], &[]),
     ];
-    for (listed, shown) in table {
-        for hdr in all {
+    for (listed, shown, by_base) in table {
+        for hdr in Hdr::ALL.into_iter().filter(|h| *h != Hdr::Unknown) {
             let film = file(
                 "mp4",
                 &[video("hevc", "Main 10", |v| (v.hdr, v.bit_depth) = (hdr, Some(10))), audio(1, "aac", 2)],
             );
             let d = decide(&hevc_client(listed), &film, &Choice::default());
-            if shown.contains(&hdr) {
+            let noted = d.rules.iter().any(|r| r.rule == "video_range" && r.verdict == RuleVerdict::Note);
+            assert_eq!(noted, by_base.contains(&hdr), "{listed:?} {hdr:?}");
+            if shown.contains(&hdr) || noted {
                 is_row(&d, Method::DirectPlay, &[], "mp4", Action::Copy, Action::Copy);
-            } else {
-                let only = [Reason::VideoRangeNotSupported];
-                is_row(&d, Method::Transcode, &only, "fmp4", Action::Encode, Action::Copy);
-                assert!(d.video.unwrap().tone_map, "{listed:?} {hdr:?}");
+                continue;
             }
+            assert!(d.reasons.contains(&Reason::VideoRangeNotSupported), "{listed:?} {hdr:?}");
+            assert_eq!((d.method, d.video.as_ref().unwrap().tone_map), (Method::Transcode, true));
+            let refused = matches!(hdr, Dv5 | DvInvalid).then_some(Reason::DolbyVisionNotConvertible);
+            assert_eq!(d.refusal, refused, "{listed:?} {hdr:?}");
         }
     }
+}
+
+#[test]
+fn dolby_vision_in_av1_is_asked_for_by_its_own_profile() {
+    let c = |hdr: &[&str]| {
+        client(
+            json!({"name": "av1", "direct_play": [{"container": "mp4", "video": ["av1"], "audio": ["aac"]}],
+            "video": [{"codec": "av1", "hdr": hdr}]}),
+        )
+    };
+    let film = |hdr| {
+        let picture = video("av1", "Main", |v| (v.hdr, v.dv_profile) = (hdr, Some(10)));
+        file("mp4", &[picture, audio(1, "aac", 2)])
+    };
+    for (listed, hdr, plays) in [
+        (&["dv10"][..], Hdr::Dv5, true),
+        (&["dv5", "dv8"], Hdr::Dv5, false),
+        (&["dv10"], Hdr::DvHdr10, true),
+        (&["dv8"], Hdr::DvHdr10, false),
+        (&["hdr10"], Hdr::DvHdr10, true),
+    ] {
+        let method = decide(&c(listed), &film(hdr), &Choice::default()).method;
+        assert_eq!(method == Method::DirectPlay, plays, "{listed:?} {hdr:?}");
+    }
+}
+
+#[test]
+fn a_dolby_vision_level_above_the_clients_is_shown_by_its_base_or_not() {
+    let c = |hdr: &[&str]| {
+        client(
+            json!({"name": "dv", "direct_play": [{"container": "mp4", "video": ["hevc"], "audio": ["aac"]}],
+            "video": [{"codec": "hevc", "hdr": hdr, "max_dv_level": 6}]}),
+        )
+    };
+    let film = |level| {
+        let picture = video("hevc", "Main 10", |v| {
+            (v.hdr, v.dv_profile, v.dv_level) = (Hdr::DvHdr10, Some(8), Some(level));
+        });
+        file("mp4", &[picture, audio(1, "aac", 2)])
+    };
+    let noted = |d: &Decision| d.rules.iter().any(|r| r.verdict == RuleVerdict::Note);
+    let d = decide(&c(&["dv8", "hdr10"]), &film(6), &Choice::default());
+    assert_eq!((d.method, noted(&d)), (Method::DirectPlay, false));
+    let d = decide(&c(&["dv8", "hdr10"]), &film(9), &Choice::default());
+    assert_eq!((d.method, noted(&d)), (Method::DirectPlay, true));
+    assert_eq!(decide(&c(&["dv8"]), &film(9), &Choice::default()).method, Method::Transcode);
+}
+
+#[test]
+fn a_range_may_be_shown_out_of_one_container_and_not_of_another() {
+    let c = client(json!({"name": "set", "direct_play": [
+            {"container": "mp4", "video": ["hevc"], "audio": ["aac"]},
+            {"container": "mkv", "video": ["hevc"], "audio": ["aac"], "hdr": ["hdr10"]}],
+        "video": [{"codec": "hevc", "hdr": ["hdr10", "dv5", "dv8"]}]}));
+    let film =
+        |container, hdr| file(container, &[video("hevc", "Main 10", |v| v.hdr = hdr), audio(1, "aac", 2)]);
+    for (container, hdr, method) in [
+        ("mp4", Hdr::Dv5, Method::DirectPlay),
+        ("mkv", Hdr::Dv5, Method::DirectStream),
+        ("mkv", Hdr::DvHdr10, Method::DirectPlay),
+        ("mkv", Hdr::Sdr, Method::DirectPlay),
+    ] {
+        let d = decide(&c, &film(container, hdr), &Choice::default());
+        assert_eq!(d.method, method, "{container} {hdr:?}");
+        if method == Method::DirectStream {
+            assert_eq!(d.rule_of(Reason::ContainerNotSupported).unwrap().found.to_string(), "mkv with dv5");
+        }
+    }
+}
+
+#[test]
+fn entries_of_one_codec_are_alternatives() {
+    let c = client(json!({"name": "either", "direct_play": [
+            {"container": "mp4", "video": ["h264"], "audio": ["aac"]}],
+        "video": [{"codec": "h264", "max_width": 3840, "max_height": 2160, "max_fps": 30},
+                  {"codec": "h264", "max_width": 1920, "max_height": 1080, "max_fps": 60}],
+        "audio": [{"codec": "aac", "max_channels": 2, "max_sample_rate": 96_000},
+                  {"codec": "aac", "max_channels": 6, "max_sample_rate": 48_000}]}));
+    let film = |height: u32, fps: f64, channels| {
+        let picture = video("h264", "High", |v| {
+            (v.width, v.height, v.fps) = (height * 16 / 9, height, Some(fps));
+        });
+        file("mp4", &[picture, audio(1, "aac", channels)])
+    };
+    for (height, fps, channels, reasons) in [
+        (2160, 30.0, 2, &[][..]),
+        (1080, 60.0, 6, &[]),
+        (2160, 60.0, 2, &[Reason::VideoFramerateNotSupported]),
+        (1080, 120.0, 2, &[Reason::VideoFramerateNotSupported]),
+        (1080, 24.0, 8, &[Reason::AudioChannelsNotSupported]),
+    ] {
+        let d = decide(&c, &film(height, fps, channels), &Choice::default());
+        assert_eq!(d.reasons, reasons, "{height} {fps} {channels}");
+    }
+    // Encoded to what leaves the most: 2160p at 60 is more at 30 than at 1080p.
+    let v = decide(&c, &film(2160, 60.0, 2), &Choice::default()).video.unwrap();
+    assert_eq!((v.max_height, v.max_fps), (Some(2160), Some(30.0)));
+    let v = decide(&c, &film(1080, 120.0, 2), &Choice::default()).video.unwrap();
+    assert_eq!((v.max_height, v.max_fps), (Some(1080), Some(60.0)));
+}
+
+#[test]
+fn sound_is_held_to_depth_and_bitrate_and_what_is_lost_is_told() {
+    let mut c = plain();
+    c.audio[0].max_bitrate = Some(320_000);
+    c.audio[0].max_bit_depth = Some(16);
+    let film = |change: fn(&mut Stream)| {
+        let mut sound = audio(1, "aac", 2);
+        change(&mut sound);
+        file("mp4", &[video("h264", "High", |_| {}), sound])
+    };
+    fn depth(s: &mut Stream) {
+        if let StreamKind::Audio(a) = &mut s.kind {
+            a.bit_depth = Some(24);
+        }
+    }
+    let d = decide(&c, &film(|s| s.bitrate_bps = Some(512_000)), &Choice::default());
+    is_row(
+        &d,
+        Method::DirectStream,
+        &[Reason::AudioBitrateNotSupported],
+        "fmp4",
+        Action::Copy,
+        Action::Encode,
+    );
+    assert_eq!(decide(&c, &film(depth), &Choice::default()).reasons, [Reason::AudioBitDepthNotSupported]);
+    let mut atmos = audio(1, "eac3", 6);
+    if let StreamKind::Audio(a) = &mut atmos.kind {
+        a.objects = true;
+    }
+    let d = decide(&c, &file("mp4", &[video("h264", "High", |_| {}), atmos]), &Choice::default());
+    let told = |rule| d.rules.iter().find(|r| r.rule == rule).map(|r| (r.found.to_string(), r.verdict));
+    assert_eq!(told("sound_objects"), Some(("lost by encoding".to_owned(), RuleVerdict::Note)));
+    assert_eq!(told("channels_kept"), Some(("2".to_owned(), RuleVerdict::Note)));
+}
+
+#[test]
+fn a_file_of_more_streams_than_the_client_opens_is_repacked() {
+    let mut c = plain();
+    c.max_streams = Some(32);
+    let mut film = plain_film();
+    for n in 2..33 {
+        film.streams.push(subtitle(n, "mov_text"));
+    }
+    let d = decide(&c, &film, &Choice::default());
+    let only = [Reason::StreamCountNotSupported];
+    is_row(&d, Method::DirectStream, &only, "fmp4", Action::Copy, Action::Copy);
+    film.streams.pop();
+    assert_eq!(decide(&c, &film, &Choice::default()).method, Method::DirectPlay);
+}
+
+#[test]
+fn a_picture_that_begins_between_key_frames_plays_as_a_file_and_is_not_repacked() {
+    // SY05: `Edit Trim`.
+    let film =
+        |container| file(container, &[video("h264", "High", |v| v.lead_in_ms = 680), audio(1, "aac", 2)]);
+    assert_eq!(decide(&plain(), &film("mp4"), &Choice::default()).method, Method::DirectPlay);
+    let d = decide(&plain(), &film("mov"), &Choice::default());
+    let reasons = [Reason::ContainerNotSupported, Reason::VideoStartsBetweenKeyframes];
+    is_row(&d, Method::Transcode, &reasons, "fmp4", Action::Encode, Action::Copy);
+}
+
+#[test]
+fn an_upright_picture_and_a_stretched_one_are_encoded_as_large_as_shown() {
+    let mut c = plain();
+    c.video[0].rotation = false;
+    c.video[0].anamorphic = false;
+    let size = |change: fn(&mut Video)| {
+        let film = file("mp4", &[video("h264", "High", change), audio(1, "aac", 2)]);
+        let v = decide(&c, &film, &Choice::default()).video.unwrap();
+        (v.max_width.unwrap(), v.max_height.unwrap())
+    };
+    assert_eq!(size(|v| (v.width, v.height, v.rotation) = (1920, 1080, 90)), (1080, 1920));
+    assert_eq!(size(|v| (v.width, v.height, v.rotation) = (3840, 2160, 270)), (1080, 1920));
+    assert_eq!(size(|v| (v.width, v.height, v.sample_aspect) = (720, 576, Some([64, 45]))), (1024, 576));
+}
+
+#[test]
+fn the_kind_of_segments_that_copies_more_is_used() {
+    let mut c = plain();
+    c.direct_play[0].audio.push("mp3".to_owned());
+    c.hls = Some(
+        serde_json::from_value(json!({"container": "fmp4", "video": ["h264"], "audio": ["aac"],
+            "other": {"video": ["h264"], "audio": ["aac", "mp3"]}}))
+        .unwrap(),
+    );
+    let film = |sound| file("mkv", &[video("h264", "High", |_| {}), audio(1, sound, 2)]);
+    let only = [Reason::ContainerNotSupported];
+    let d = decide(&c, &film("mp3"), &Choice::default());
+    is_row(&d, Method::DirectStream, &only, "mpegts", Action::Copy, Action::Copy);
+    let d = decide(&c, &film("aac"), &Choice::default());
+    is_row(&d, Method::DirectStream, &only, "fmp4", Action::Copy, Action::Copy);
+    // The picture goes before the sound.
+    c.hls.as_mut().unwrap().other.as_mut().unwrap().video.clear();
+    let mut hevc = c.clone();
+    hevc.hls.as_mut().unwrap().other.as_mut().unwrap().video.push("hevc".to_owned());
+    let d = decide(&hevc, &film("mp3"), &Choice::default());
+    assert_eq!((d.container.as_str(), d.audio.unwrap().action), ("fmp4", Action::Encode));
+}
+
+#[test]
+fn a_client_of_nothing_that_is_made_here_is_refused_and_told() {
+    let c = client(json!({"name": "odd", "direct_play": [
+        {"container": "webm", "video": ["vp9"], "audio": ["vorbis"]}], "protocols": ["http"]}));
+    let d = decide(&c, &plain_film(), &Choice::default());
+    assert_eq!(d.refusal, Some(Reason::NoCommonFormat));
+    assert!(d.rule_of(Reason::NoCommonFormat).is_some());
 }
 
 #[test]
@@ -229,10 +445,13 @@ fn profile_5_is_never_sent_to_who_did_not_ask_for_it_by_name() {
     };
     assert_eq!(decide(&c, &film(Hdr::Dv7), &Choice::default()).method, Method::DirectPlay);
     let d = decide(&c, &film(Hdr::Dv5), &Choice::default());
-    assert_eq!((d.method, &d.reasons[..]), (Method::Transcode, &[Reason::VideoRangeNotSupported][..]));
+    // Its colours cannot be had back: refused, and said.
+    let reasons = [Reason::VideoRangeNotSupported, Reason::DolbyVisionNotConvertible];
+    assert_eq!((d.method, &d.reasons[..]), (Method::Transcode, &reasons[..]));
+    assert_eq!(d.refusal, Some(Reason::DolbyVisionNotConvertible));
     for name in builtin_names() {
         let p = builtin(name).unwrap();
-        let asked = p.video_limit("hevc").is_some_and(|v| v.hdr.contains(&Hdr::Dv5));
+        let asked = p.video_limit("hevc").is_some_and(|v| v.hdr.contains(&crate::client::Range::Dv5));
         let d = decide(&p, &film(Hdr::Dv5), &Choice::default());
         assert!(asked || d.method == Method::Transcode, "{name}");
     }
@@ -356,7 +575,7 @@ fn a_track_that_is_not_there_is_told_and_changes_nothing() {
     let d = decide(&plain(), &two_tongues(), &choice);
     assert_eq!((d.method, d.audio.as_ref().unwrap().stream), (Method::DirectPlay, 1));
     let told = d.rules.iter().find(|r| r.rule == "chosen_stream").unwrap();
-    assert_eq!((told.wanted.as_str(), told.verdict), ("audio stream 9", RuleVerdict::Fail));
+    assert_eq!((told.wanted.to_string().as_str(), told.verdict), ("audio stream 9", RuleVerdict::Fail));
 }
 
 fn subtitled(codec: &str) -> MediaInfo {

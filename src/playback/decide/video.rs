@@ -1,191 +1,249 @@
 //! The picture against the client's limits, and what to encode it to.
 
-use spindle_media::info::{Audio, Hdr, Stream, Video};
+use spindle_media::info::{Audio, Hdr, MediaInfo, Stream, Video};
 
-use super::{Action, RuleVerdict, Rules, TrackVerdict, output};
-use crate::client::{ClientProfile, VideoLimit};
+use super::output::Output;
+use super::rule::{RuleVerdict, Rules, Text};
+use super::{Action, TrackVerdict, output};
+use crate::client::Range;
+use crate::compiled::{Compiled, VideoRow};
 use crate::names;
 use crate::reason::Reason;
 
+/// Codecs that the worker encodes to.
+const ENCODED: [&str; 1] = ["h264"];
 /// Pictures a second above a limit that rounding explains: 59.94 is written as 60 and back.
 const FPS_SLACK: f64 = 0.05;
 
 /// What speaks against sending the picture unchanged, in whatever container.
 pub(super) fn check(
-    profile: &ClientProfile,
+    profile: &Compiled,
     (stream, video): (&Stream, &Video),
+    file: &MediaInfo,
     rules: &mut Rules,
 ) -> Vec<Reason> {
-    let n = stream.index;
-    let mut against = Vec::new();
-    let plays = profile.plays_video(&stream.codec);
-    if !rules.holds("video_codec", Some(n), all_video(profile), stream.codec.as_str(), plays) {
-        against.push(Reason::VideoCodecNotSupported);
+    let codec = names::codec(&stream.codec);
+    let plays = profile.plays_video(&codec);
+    let r = Reason::VideoCodecNotSupported;
+    if !rules.must(r, "video_codec", Some(stream.index), &profile.words.video, stream.codec.clone(), plays) {
         // Limits of a codec that is not played at all would only add noise.
-        return against;
+        return vec![r];
     }
-    let limit = profile.video_limit(&stream.codec);
-    let mut must = |holds: bool, reason| {
-        if !holds {
-            against.push(reason);
+    let found = stream.profile.as_deref().map(names::bare);
+    let mut best: Option<(Vec<Reason>, Rules)> = None;
+    for row in profile.video_rows(&codec) {
+        let mut held = Rules::default();
+        let against = Picture { stream, video, file, profile: found.as_deref() }.held_to(row, &mut held);
+        if best.as_ref().is_none_or(|(least, _)| against.len() < least.len()) {
+            let fits = against.is_empty();
+            best = Some((against, held));
+            if fits {
+                break;
+            }
         }
+    }
+    let Some((against, held)) = best else {
+        return unlimited(stream.index, video, rules);
     };
-    must(range_fits(limit, n, video.hdr, rules), Reason::VideoRangeNotSupported);
-    let Some(limit) = limit else { return against };
-
-    must(profile_fits(limit, stream, rules), Reason::VideoProfileNotSupported);
-    must(rules.at_most("video_level", n, limit.max_level, video.level), Reason::VideoLevelNotSupported);
-    must(
-        rules.at_most("video_bit_depth", n, limit.max_bit_depth, video.bit_depth),
-        Reason::VideoBitDepthNotSupported,
-    );
-    must(size_fits(limit, n, video, rules), Reason::VideoResolutionNotSupported);
-    let max_fps = limit.max_fps.map(|f| f + FPS_SLACK);
-    must(rules.at_most("video_framerate", n, max_fps, video.fps), Reason::VideoFramerateNotSupported);
-    must(
-        rules.at_most("video_bitrate", n, limit.max_bitrate, stream.bitrate_bps),
-        Reason::VideoBitrateNotSupported,
-    );
-    must(
-        rules.at_most("ref_frames", n, limit.max_ref_frames, video.ref_frames),
-        Reason::RefFramesNotSupported,
-    );
-    if video.interlaced {
-        must(
-            rules.holds("interlaced", Some(n), said(limit.interlaced), "interlaced", limit.interlaced),
-            Reason::InterlacedVideoNotSupported,
-        );
-    }
-    if let Some([w, h]) = video.anamorphic() {
-        must(
-            rules.holds(
-                "sample_aspect",
-                Some(n),
-                if limit.anamorphic { "any" } else { "1:1" },
-                format!("{w}:{h}"),
-                limit.anamorphic,
-            ),
-            Reason::AnamorphicVideoNotSupported,
-        );
-    }
-    if video.rotation != 0 {
-        must(
-            rules.holds(
-                "rotation",
-                Some(n),
-                if limit.rotation { "any" } else { "0" },
-                video.rotation.to_string(),
-                limit.rotation,
-            ),
-            Reason::VideoRotationNotSupported,
-        );
-    }
+    rules.append(held);
     against
 }
 
-fn said(yes: bool) -> &'static str {
-    if yes { "interlaced or progressive" } else { "progressive" }
-}
-
-fn all_video(profile: &ClientProfile) -> String {
-    let named = profile.direct_play.iter().flat_map(|d| &d.video);
-    let limited = profile.video.iter().map(|l| &l.codec);
-    let mut all: Vec<String> = named.chain(limited).map(|c| names::codec(c)).collect();
-    all.sort_unstable();
-    all.dedup();
-    all.join(", ")
-}
-
-fn profile_fits(limit: &VideoLimit, stream: &Stream, rules: &mut Rules) -> bool {
-    if limit.profiles.is_empty() {
-        return true;
+/// A codec without limits takes every picture but one that has no base to show: that must be asked
+/// for by name, also where everything else is taken.
+fn unlimited(n: u32, video: &Video, rules: &mut Rules) -> Vec<Reason> {
+    if matches!(video.hdr, Hdr::Sdr | Hdr::Unknown) {
+        return Vec::new();
     }
-    let wanted = limit.profiles.join(", ");
-    match stream.profile.as_deref() {
-        Some(found) => {
-            let fits = names::profile_listed(&names::codec(&stream.codec), &limit.profiles, found);
-            rules.holds("video_profile", Some(stream.index), wanted, found, fits)
+    let r = Reason::VideoRangeNotSupported;
+    let fits = !matches!(video.hdr, Hdr::Dv5 | Hdr::DvInvalid);
+    if rules.must(r, "video_range", Some(n), "any with a base", video.hdr.word(), fits) {
+        Vec::new()
+    } else {
+        vec![r]
+    }
+}
+
+struct Picture<'a> {
+    stream: &'a Stream,
+    video: &'a Video,
+    file: &'a MediaInfo,
+    profile: Option<&'a str>,
+}
+
+impl Picture<'_> {
+    fn held_to(&self, row: &VideoRow, rules: &mut Rules) -> Vec<Reason> {
+        let (stream, video, limit) = (self.stream, self.video, &row.limit);
+        let n = stream.index;
+        let mut against = Vec::new();
+        let mut must = |holds: bool, reason| {
+            if !holds {
+                against.push(reason);
+            }
+        };
+        must(self.range_fits(row, rules), Reason::VideoRangeNotSupported);
+        must(self.profile_fits(row, rules), Reason::VideoProfileNotSupported);
+        let r = Reason::VideoLevelNotSupported;
+        must(rules.at_most(r, "video_level", n, limit.max_level, video.level), r);
+        let r = Reason::VideoBitDepthNotSupported;
+        must(rules.at_most(r, "video_bit_depth", n, limit.max_bit_depth, video.bit_depth), r);
+        must(self.size_fits(row, rules), Reason::VideoResolutionNotSupported);
+        must(self.pace_fits(row, rules), Reason::VideoFramerateNotSupported);
+        let r = Reason::VideoBitrateNotSupported;
+        if limit.max_bitrate.is_some() {
+            let found = output::video_bps(self.file, stream);
+            must(rules.at_most(r, "video_bitrate", n, limit.max_bitrate, found), r);
         }
-        None => rules.note("video_profile", Some(stream.index), wanted, "unknown", RuleVerdict::Unknown),
+        let r = Reason::RefFramesNotSupported;
+        must(rules.at_most(r, "ref_frames", n, limit.max_ref_frames, video.ref_frames), r);
+        if video.interlaced {
+            let r = Reason::InterlacedVideoNotSupported;
+            let wanted = if limit.interlaced { "interlaced or progressive" } else { "progressive" };
+            must(rules.must(r, "interlaced", Some(n), wanted, "interlaced", limit.interlaced), r);
+        }
+        if let Some([w, h]) = video.anamorphic() {
+            let r = Reason::AnamorphicVideoNotSupported;
+            let wanted = if limit.anamorphic { "any" } else { "1:1" };
+            must(rules.must(r, "sample_aspect", Some(n), wanted, format!("{w}:{h}"), limit.anamorphic), r);
+        }
+        if video.rotation != 0 {
+            let r = Reason::VideoRotationNotSupported;
+            let wanted = if limit.rotation { "any" } else { "0" };
+            let found = Text::Number(video.rotation.into());
+            must(rules.must(r, "rotation", Some(n), wanted, found, limit.rotation), r);
+        }
+        against
+    }
+
+    fn profile_fits(&self, row: &VideoRow, rules: &mut Rules) -> bool {
+        if row.profiles.is_empty() {
+            return true;
+        }
+        let n = Some(self.stream.index);
+        match (self.profile, self.stream.profile.as_ref()) {
+            (Some(bare), Some(found)) => {
+                let fits = names::profile_listed(&row.codec, &row.profiles, bare);
+                let r = Reason::VideoProfileNotSupported;
+                rules.must(r, "video_profile", n, &row.profile_words, found.clone(), fits)
+            }
+            _ => {
+                rules.note("video_profile", n, &row.profile_words, "unknown", RuleVerdict::Unknown);
+                true
+            }
+        }
+    }
+
+    fn size_fits(&self, row: &VideoRow, rules: &mut Rules) -> bool {
+        let Some(words) = &row.size_words else { return true };
+        let max_w = row.limit.max_width.unwrap_or(u32::MAX);
+        let max_h = row.limit.max_height.unwrap_or(u32::MAX);
+        let (w, h) = (self.video.width, self.video.height);
+        // Decoders are limited by the number of blocks: an upright 1080x1920 is no more than 1920x1080.
+        let fits = (w <= max_w && h <= max_h) || (h <= max_w && w <= max_h);
+        let r = Reason::VideoResolutionNotSupported;
+        rules.must(r, "video_resolution", Some(self.stream.index), words, Text::Size(w, h), fits)
+    }
+
+    fn pace_fits(&self, row: &VideoRow, rules: &mut Rules) -> bool {
+        let Some(limit) = row.limit.max_fps else { return true };
+        let n = Some(self.stream.index);
+        match self.video.fps {
+            Some(fps) => {
+                let fits = fps <= limit + FPS_SLACK;
+                let found = Text::Decimal((fps * 1_000.0).round() / 1_000.0);
+                let r = Reason::VideoFramerateNotSupported;
+                rules.must(r, "video_framerate", n, Text::AtMostDecimal(limit), found, fits)
+            }
+            None => {
+                rules.note("video_framerate", n, Text::AtMostDecimal(limit), "unknown", RuleVerdict::Unknown);
+                true
+            }
+        }
+    }
+
+    fn range_fits(&self, row: &VideoRow, rules: &mut Rules) -> bool {
+        let n = Some(self.stream.index);
+        let found = self.video.hdr;
+        match found {
+            Hdr::Sdr => return true,
+            Hdr::Unknown => {
+                rules.note("video_range", n, &row.range_words, "unknown", RuleVerdict::Unknown);
+                return true;
+            }
+            _ => {}
+        }
+        let r = Reason::VideoRangeNotSupported;
+        match shown(&row.limit.hdr, self.video, row.limit.max_dv_level) {
+            Shown::Whole => rules.must(r, "video_range", n, &row.range_words, found.word(), true),
+            Shown::Base(base) => {
+                let found = format!("{}, shown as {base}", found.word());
+                rules.note("video_range", n, &row.range_words, found, RuleVerdict::Note);
+                true
+            }
+            Shown::No => rules.must(r, "video_range", n, &row.range_words, found.word(), false),
+        }
     }
 }
 
-fn size_fits(limit: &VideoLimit, n: u32, video: &Video, rules: &mut Rules) -> bool {
-    let (max_w, max_h) = match (limit.max_width, limit.max_height) {
-        (None, None) => return true,
-        (w, h) => (w.unwrap_or(u32::MAX), h.unwrap_or(u32::MAX)),
+/// How a client shows a dynamic range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// As it is meant.
+    Whole,
+    /// By the base layer, in right colours, without what lies over it.
+    Base(&'static str),
+    /// Not in right colours.
+    No,
+}
+
+/// How a client of these ranges shows a picture: by itself, by its base layer, or not.
+pub(super) fn shown(listed: &[Range], video: &Video, max_dv_level: Option<u8>) -> Shown {
+    use Range::{Dv, Dv5, Dv7, Dv8, Dv10, DvHdr10, DvHlg, DvSdr, Hdr10, Hdr10Plus, Hlg};
+    let any = |of: &[Range]| of.iter().any(|r| listed.contains(r));
+    let level_fits = video.dv_level.zip(max_dv_level).is_none_or(|(found, limit)| found <= limit);
+    let dolby = |of: &[Range]| level_fits && (any(&[Dv]) || any(of));
+    // Profile 10 is AV1's; 8 is what everybody else has over a base.
+    let over_base = if video.dv_profile == Some(10) { Dv10 } else { Dv8 };
+    let pq_base = |plus: bool| match (any(&[Hdr10Plus]), any(&[Hdr10])) {
+        (true, _) => Shown::Base(if plus { "hdr10_plus" } else { "hdr10" }),
+        (false, true) => Shown::Base("hdr10"),
+        _ => Shown::No,
     };
-    let (w, h) = (video.width, video.height);
-    // Decoders are limited by the number of blocks: an upright 1080x1920 is no more than 1920x1080.
-    let fits = (w <= max_w && h <= max_h) || (h <= max_w && w <= max_h);
-    let one = |n: u32| if n == u32::MAX { "any".to_owned() } else { n.to_string() };
-    let wanted = format!("at most {}x{}", one(max_w), one(max_h));
-    rules.holds("video_resolution", Some(n), wanted, format!("{w}x{h}"), fits)
-}
-
-fn range_fits(limit: Option<&VideoLimit>, n: u32, found: Hdr, rules: &mut Rules) -> bool {
-    if found == Hdr::Unknown {
-        let wanted = limit.map_or_else(|| "any".to_owned(), |l| ranges(&l.hdr));
-        return rules.note("video_range", Some(n), wanted, "unknown", RuleVerdict::Unknown);
-    }
-    if found == Hdr::Sdr {
-        return true;
-    }
-    let (wanted, fits) = match limit {
-        // Profile 5 has no picture that another player could show: it must be asked for by name,
-        // also where everything else is taken.
-        None => ("any but dv5".to_owned(), found != Hdr::Dv5),
-        Some(limit) => (ranges(&limit.hdr), covers(&limit.hdr, found)),
-    };
-    rules.holds("video_range", Some(n), wanted, word(found), fits)
-}
-
-/// Whether a client of these ranges shows `found` in right colours: by itself or by its base layer.
-pub(super) fn covers(listed: &[Hdr], found: Hdr) -> bool {
-    let any = |of: &[Hdr]| of.iter().any(|h| listed.contains(h));
-    match found {
-        Hdr::Sdr | Hdr::Unknown | Hdr::DvSdr => true,
-        Hdr::Hdr10 | Hdr::Hdr10Plus => any(&[Hdr::Hdr10, Hdr::Hdr10Plus]),
-        Hdr::DvHdr10 => any(&[Hdr::DvHdr10, Hdr::Hdr10, Hdr::Hdr10Plus]),
-        Hdr::Dv7 => any(&[Hdr::Dv7, Hdr::Hdr10, Hdr::Hdr10Plus]),
-        Hdr::Hlg => any(&[Hdr::Hlg]),
-        Hdr::DvHlg => any(&[Hdr::DvHlg, Hdr::Hlg]),
-        Hdr::Dv5 => any(&[Hdr::Dv5]),
+    let whole_or = |whole: bool, base: Shown| if whole { Shown::Whole } else { base };
+    match video.hdr {
+        Hdr::Sdr | Hdr::Unknown => Shown::Whole,
+        Hdr::Hdr10 => whole_or(any(&[Hdr10, Hdr10Plus]), Shown::No),
+        Hdr::Hdr10Plus => whole_or(any(&[Hdr10Plus]), pq_base(false)),
+        Hdr::Hlg => whole_or(any(&[Hlg]), Shown::No),
+        Hdr::Dv5 if video.dv_profile == Some(10) => whole_or(dolby(&[Dv10]), Shown::No),
+        Hdr::Dv5 => whole_or(dolby(&[Dv5]), Shown::No),
+        Hdr::DvHdr10 => whole_or(dolby(&[over_base, DvHdr10]), pq_base(false)),
+        Hdr::DvHdr10Plus => whole_or(dolby(&[over_base, DvHdr10]), pq_base(true)),
+        Hdr::Dv7 => whole_or(dolby(&[Dv7]), pq_base(false)),
+        Hdr::Dv7Hdr10Plus => whole_or(dolby(&[Dv7]), pq_base(true)),
+        Hdr::DvHlg => whole_or(dolby(&[over_base, DvHlg]), whole_or(any(&[Hlg]), Shown::No).as_base("hlg")),
+        Hdr::DvSdr => whole_or(dolby(&[over_base, DvSdr]), Shown::Base("sdr")),
+        Hdr::DvInvalid => whole_or(dolby(&[]), Shown::No),
     }
 }
 
-fn ranges(listed: &[Hdr]) -> String {
-    let mut out = "sdr".to_owned();
-    for h in listed {
-        out.push_str(", ");
-        out.push_str(word(*h));
-    }
-    out
-}
-
-fn word(hdr: Hdr) -> &'static str {
-    match hdr {
-        Hdr::Unknown => "unknown",
-        Hdr::Sdr => "sdr",
-        Hdr::Hdr10 => "hdr10",
-        Hdr::Hdr10Plus => "hdr10_plus",
-        Hdr::Hlg => "hlg",
-        Hdr::Dv5 => "dv5",
-        Hdr::DvHdr10 => "dv_hdr10",
-        Hdr::DvHlg => "dv_hlg",
-        Hdr::DvSdr => "dv_sdr",
-        Hdr::Dv7 => "dv7",
+impl Shown {
+    fn as_base(self, base: &'static str) -> Self {
+        if self == Self::Whole { Self::Base(base) } else { self }
     }
 }
 
 /// The verdict that follows from the reasons.
+#[expect(clippy::too_many_arguments, reason = "the picture is encoded within everything else's limits")]
 pub(super) fn verdict(
-    profile: &ClientProfile,
+    profile: &Compiled,
+    out: &Output,
     (stream, video): (&Stream, &Video),
     mut reasons: Vec<Reason>,
     limit_bps: Option<u64>,
     audio_out: Option<&TrackVerdict>,
     audio_in: Option<(&Stream, &Audio)>,
+    rules: &mut Rules,
 ) -> TrackVerdict {
     reasons.sort_unstable();
     reasons.dedup();
@@ -197,8 +255,23 @@ pub(super) fn verdict(
             ..TrackVerdict::default()
         };
     }
-    let codec = target_codec(profile);
-    let limit = profile.video_limit(&codec);
+    let n = Some(stream.index);
+    let codec = target_codec(profile, out).unwrap_or_else(|| {
+        let r = Reason::NoCommonFormat;
+        rules.must(r, "video_target", n, &profile.words.video, ENCODED.join(", "), false);
+        reasons.push(r);
+        "h264".to_owned()
+    });
+    // Its colours are nobody's but Dolby's, and the matrix back is in the metadata of each picture.
+    if matches!(video.hdr, Hdr::Dv5 | Hdr::DvInvalid) {
+        let r = Reason::DolbyVisionNotConvertible;
+        rules.must(r, "tone_map", n, "a base layer", video.hdr.word(), false);
+        reasons.push(r);
+    }
+    let (shown_w, shown_h) = video.shown_size();
+    let upright = shown_h > shown_w;
+    let row = target_row(profile, &codec, video);
+    let limit = row.map(|r| &r.limit);
     let audio_bps = audio_out
         .and_then(|a| a.bitrate_bps)
         .or_else(|| audio_in.and_then(|(s, _)| s.bitrate_bps))
@@ -206,18 +279,20 @@ pub(super) fn verdict(
     // What the sound leaves; 64 kb/s still shows something.
     let left_bps = limit_bps.map(|l| l.saturating_sub(audio_bps).max(64_000));
     let max_bitrate_bps = [left_bps, limit.and_then(|l| l.max_bitrate)].into_iter().flatten().min();
-    let (by_rate_w, by_rate_h) = max_bitrate_bps.map_or((u32::MAX, u32::MAX), size_for);
-    let within = |limit: Option<u32>, source: u32, by_rate: u32| {
-        Some(limit.unwrap_or(u32::MAX).min(source).min(by_rate)).filter(|n| *n > 0)
-    };
+    let by_rate = max_bitrate_bps.map_or((u32::MAX, u32::MAX), size_for);
+    let across = limit.and_then(|l| l.max_width).unwrap_or(u32::MAX).min(by_rate.0);
+    let down = limit.and_then(|l| l.max_height).unwrap_or(u32::MAX).min(by_rate.1);
+    // Limits are those of a lying picture; a telephone's stands.
+    let (max_w, max_h) = if upright { (down, across) } else { (across, down) };
+    let within = |limit: u32, source: u32| Some(limit.min(source)).filter(|n| *n > 0);
     TrackVerdict {
         stream: stream.index,
         action: Action::Encode,
-        max_width: within(limit.and_then(|l| l.max_width), video.width, by_rate_w),
-        max_height: within(limit.and_then(|l| l.max_height), video.height, by_rate_h),
+        max_width: within(max_w, shown_w),
+        max_height: within(max_h, shown_h),
         max_fps: Some(limit.and_then(|l| l.max_fps).unwrap_or(output::MAX_ENCODED_FPS)),
         max_bitrate_bps,
-        profile: Some(target_profile(&codec, limit)),
+        profile: Some(target_profile(&codec, row)),
         max_level: limit.and_then(|l| l.max_level),
         tone_map: !matches!(video.hdr, Hdr::Sdr | Hdr::Unknown | Hdr::DvSdr),
         deinterlace: video.interlaced,
@@ -227,24 +302,42 @@ pub(super) fn verdict(
     }
 }
 
-/// H.264 unless the client does not take it: every worker has an encoder for it, and every other
-/// codec costs several times as much.
-fn target_codec(profile: &ClientProfile) -> String {
-    let preferred = profile.target.iter().flat_map(|t| &t.video).map(|c| names::codec(c));
-    preferred
-        .chain(["h264", "hevc", "vp9", "av1"].map(str::to_owned))
-        .find(|c| profile.plays_video(c))
-        .unwrap_or_else(|| "h264".to_owned())
+/// The first codec of the profile's that the worker encodes and that may travel in what goes out.
+fn target_codec(profile: &Compiled, out: &Output) -> Option<String> {
+    let preferred = profile.target_video.iter().map(String::as_str);
+    preferred.chain(ENCODED).find(|c| ENCODED.contains(c) && out.carries_video(profile, c)).map(str::to_owned)
 }
 
-fn target_profile(codec: &str, limit: Option<&VideoLimit>) -> String {
-    let named = limit.map_or(&[][..], |l| &l.profiles);
+/// The alternative in which most of the picture is left: pixels and pictures a second.
+fn target_row<'a>(profile: &'a Compiled, codec: &'a str, video: &Video) -> Option<&'a VideoRow> {
+    let (w, h) = video.shown_size();
+    let (w, h) = (f64::from(w.max(h).max(1)), f64::from(w.min(h).max(1)));
+    let kept = |row: &VideoRow| {
+        let side = |limit: Option<u32>, is: f64| limit.map_or(1.0, |l| (f64::from(l) / is).min(1.0));
+        let scale = side(row.limit.max_width, w).min(side(row.limit.max_height, h));
+        let pace = match (row.limit.max_fps, video.fps) {
+            (Some(limit), Some(fps)) if fps > 0.0 => (limit / fps).min(1.0),
+            _ => 1.0,
+        };
+        scale * scale * pace
+    };
+    let mut best: Option<(&VideoRow, f64)> = None;
+    for row in profile.video_rows(codec) {
+        let score = kept(row);
+        if best.is_none_or(|(_, most)| score > most) {
+            best = Some((row, score));
+        }
+    }
+    best.map(|(row, _)| row)
+}
+
+fn target_profile(codec: &str, row: Option<&VideoRow>) -> String {
+    let named = row.map_or(&[][..], |r| &r.profiles);
     let takes = |p: &str| named.is_empty() || names::profile_listed(codec, named, p);
     match codec {
-        "h264" if takes("High") => "High",
-        "h264" if takes("Main") => "Main",
+        "h264" if takes("high") => "High",
+        "h264" if takes("main") => "Main",
         "h264" => "Constrained Baseline",
-        "vp9" => "Profile 0",
         _ => "Main",
     }
     .to_owned()

@@ -1,0 +1,129 @@
+//! How something would play, what follows when it does not, and what is remembered of it.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::app::{TestApp, film};
+
+fn fails(client: &crate::app::Client, played: &Value, body: &Value) -> crate::app::Answer {
+    let session = played["session"].as_str().expect("an id");
+    client.post(&format!("/api/v1/sessions/{session}/failed"), body)
+}
+
+#[test]
+fn a_dry_run_shows_every_rule_and_opens_nothing() {
+    let (_app, client, id) = TestApp::with_film();
+    let ask = |body: Value| client.post(&format!("/api/v1/items/{id}/decide"), &body);
+    let plays = ask(json!({"client": "chrome"})).json();
+    let version = &plays["versions"][0];
+    assert_eq!((&version["chosen"], &version["decision"]["method"]), (&json!(true), &json!("direct_play")));
+    assert_eq!(version["reasons"], json!([]), "{plays}");
+    let old = json!({"name": "old", "direct_play": [{"container": "mp4", "video": ["h264"], "audio": ["aac"]}],
+        "video": [{"codec": "h264", "max_level": 10}], "protocols": ["http", "hls"]});
+    let not = ask(json!({"client": old})).json();
+    let version = &not["versions"][0];
+    assert_eq!(version["decision"]["method"], "transcode", "{not}");
+    let reason = &version["reasons"][0];
+    assert_eq!(reason["code"], "video_level_not_supported");
+    assert_eq!(reason["wanted"], "at most 10");
+    assert!(reason["found"].is_string() && reason["text"].as_str().expect("text").ends_with('.'), "{reason}");
+    let rules = version["decision"]["rules"].as_array().expect("rules");
+    assert!(rules.iter().any(|r| r["rule"] == "video_level" && r["verdict"] == "fail"));
+    assert!(rules.iter().any(|r| r["verdict"] == "pass"));
+    assert_eq!(client.get("/api/v1/sessions").json()["total"], 0, "nothing was opened");
+    for (body, status) in [
+        (json!({"client": "no such"}), 400),
+        (json!({"client": {"name": "x", "direct_play": []}}), 400),
+        (json!({"client": "chrome", "version": "nothing"}), 404),
+        (json!({}), 400),
+    ] {
+        assert_eq!(ask(body.clone()).status, status, "{body}");
+    }
+}
+
+#[test]
+fn what_fails_is_followed_by_the_next_way_and_remembered_for_this_client() {
+    let (_app, client, id) = TestApp::with_film();
+    let first = client.play(&id, &json!("chrome"));
+    assert_eq!(first["method"], "direct_play", "{first}");
+    let answer = fails(&client, &first, &json!({"position_s": 3.5, "error": "decode", "detail": "code 3"}));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let second = answer.json();
+    assert_eq!((&second["method"], &second["start_s"]), (&json!("direct_stream"), &json!(3.5)), "{second}");
+    assert!(second["reasons"].as_array().expect("reasons").iter().any(|r| r["code"] == "failed_before"));
+    assert_eq!(fails(&client, &first, &json!({})).status, 404, "the failed session has ended");
+    // The next try on this client begins with what is left, on another with everything.
+    assert_eq!(client.play(&id, &json!("chrome"))["method"], "direct_stream");
+    assert_eq!(client.play(&id, &json!("safari"))["method"], "direct_play");
+    let third = fails(&client, &second, &json!({"error": "unsupported"})).json();
+    assert_eq!(third["method"], "transcode", "{third}");
+    // Bytes that did not arrive say nothing about the way.
+    let again = fails(&client, &third, &json!({"error": "network"})).json();
+    assert_eq!(again["method"], "transcode", "{again}");
+    let last = fails(&client, &again, &json!({"error": "decode"}));
+    assert_eq!(last.status, 422, "{}", last.text());
+    assert!(last.text().contains("tried and failed"), "{}", last.text());
+    // Nobody is locked out: the next try begins anew.
+    assert_eq!(client.play(&id, &json!("chrome"))["method"], "direct_play");
+    assert_eq!(fails(&client, &third, &json!({"error": "rain"})).status, 400);
+}
+
+#[test]
+fn clients_are_known_by_name_and_told_by_their_user_agent() {
+    let (_app, client, id) = TestApp::with_film();
+    let list = client.get("/api/v1/clients").json();
+    let items = list["items"].as_array().expect("items");
+    assert!(items.len() >= 38 && items.iter().all(|c| c["origin"] == "builtin"), "{list}");
+    assert_eq!(list["rejected"], json!([]));
+    let body = json!({"client": "auto"}).to_string();
+    let path = format!("/api/v1/items/{id}/decide");
+    let ask = |agent: &str| {
+        let token = client.token.as_ref().expect("a token");
+        let mut connection = client.connect();
+        connection.write(&format!(
+            "POST {path} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {token}\r\nUser-Agent: {agent}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        connection.read(false)
+    };
+    assert_eq!(ask("Mozilla/5.0 (X11; rv:153.0) Gecko/20100101 Firefox/153.0").json()["client"], "Firefox");
+    assert_eq!(ask("curl/8").status, 400);
+}
+
+#[test]
+fn the_tracks_that_a_viewer_chose_are_chosen_the_next_time() {
+    let app = TestApp::start(|dir| {
+        let made = Command::new("ffmpeg")
+            .args(["-v", "error", "-i"])
+            .arg(film())
+            .args(["-map", "0:v", "-map", "0:a", "-map", "0:a", "-c", "copy"])
+            .args(["-metadata:s:a:0", "language=jpn", "-metadata:s:a:1", "language=eng"])
+            .args(["-disposition:a:0", "default", "-disposition:a:1", "0"])
+            .arg(dir.join("Two Tongues (2001).mkv"))
+            .status()
+            .expect("ffmpeg runs");
+        assert!(made.success());
+    });
+    let client = app.owner();
+    let id = client.wait_for_items(1)[0]["id"].as_str().expect("an id").to_owned();
+    let selected = |played: &Value| {
+        let tracks = played["audio"].as_array().expect("tracks").clone();
+        tracks.iter().find(|t| t["selected"] == true).expect("one plays")["language"].clone()
+    };
+    assert_eq!(selected(&client.play(&id, &json!("vlc"))), "jpn", "the file's default");
+    let path = "/api/v1/preferences";
+    assert_eq!(client.get(path).json()["audio_languages"], json!([]));
+    let kept = client.put(path, &json!({"audio_languages": ["en", "fre"], "subtitle_mode": "foreign"}));
+    assert_eq!(kept.json()["audio_languages"], json!(["eng", "fra"]), "{}", kept.text());
+    assert_eq!(selected(&client.play(&id, &json!("vlc"))), "eng", "the viewer's language");
+    let asked =
+        client.post(&format!("/api/v1/items/{id}/play"), &json!({"client": "vlc", "audio": 1})).json();
+    assert_eq!(selected(&asked), "jpn");
+    assert_eq!(selected(&client.play(&id, &json!("vlc"))), "jpn", "as chosen before");
+    for bad in [json!({"audio_languages": ["klingon?"]}), json!({"langs": []}), json!({"subtitle_mode": "x"})]
+    {
+        assert_eq!(client.put(path, &bad).status, 400, "{bad}");
+    }
+}
