@@ -121,6 +121,12 @@ impl Compiled {
         self.entries.iter().any(|e| e.video.has(codec)) || self.video.iter().any(|v| v.codec == codec)
     }
 
+    /// Whether it decodes any moving picture; still ones are no films.
+    pub(crate) fn plays_any_video(&self) -> bool {
+        ["h264", "hevc", "av1", "vp9", "vp8", "mpeg2video", "mpeg4"].iter().any(|c| self.plays_video(c))
+            || !self.video.is_empty()
+    }
+
     /// Whether the client decodes this audio codec, told as for video.
     pub(crate) fn plays_audio(&self, codec: &str) -> bool {
         self.entries.iter().any(|e| e.audio.has(codec)) || self.audio.iter().any(|a| a.codec == codec)

@@ -215,11 +215,26 @@ impl Decider {
     pub fn decide(&self, file: &MediaInfo, choice: &Choice) -> Decision {
         let profile = &self.0;
         let mut rules = Rules::new();
-        let video_in = file.main_video();
+        let pictured = file.main_video();
         let audio_in = choose::audio(file, choice.audio, &choice.preferences);
         let spoken = audio_in.and_then(|(s, _)| s.language.as_deref());
         let subtitle_in = choose::subtitle(file, choice.subtitle, &choice.preferences, spoken);
         let limit_bps = [profile.max_bitrate, choice.max_bitrate_bps].into_iter().flatten().min();
+
+        // A loudspeaker gets the sound of a film and no picture.
+        let mute_picture = audio_in.is_some() && !profile.plays_any_video();
+        let video_in = pictured.filter(|_| !mute_picture);
+        let left_out = pictured.filter(|_| mute_picture).map(|(s, _)| {
+            let r = Reason::VideoCodecNotSupported;
+            rules.must(r, "video_codec", Some(s.index), "no picture", s.codec.clone(), false);
+            TrackVerdict {
+                stream: s.index,
+                action: Action::Drop,
+                codec: s.codec.clone(),
+                reasons: vec![r],
+                ..TrackVerdict::default()
+            }
+        });
 
         // Each track for itself.
         let mut against_video =
@@ -235,6 +250,7 @@ impl Decider {
 
         // The file as it is.
         let mut whole = output::check_whole(profile, file, video_in, audio_in, &mut rules);
+        whole.extend(left_out.iter().flat_map(|t| t.reasons.iter().copied()));
         if over == output::Bitrate::OtherTracksTooMuch {
             whole.push(Reason::BitrateOverLimit);
         }
@@ -293,11 +309,12 @@ impl Decider {
         if let Some(video) = &mut video {
             video.burn_subtitle = placed.as_ref().filter(|p| p.action == Action::Burn).map(|p| p.stream);
             if !direct {
-                repacked_entry(video);
+                repacked_entry(video, video_in.and_then(|(_, v)| v.dv_profile.zip(v.dv_level)));
             }
         }
 
         let method = method(direct, video.as_ref(), audio.as_ref());
+        let video = video.or(left_out);
         if failed == Some(Method::Transcode) {
             rules.must(Reason::EveryWayFailed, "ways_left", None, "one", "none", false);
             whole.push(Reason::EveryWayFailed);
@@ -324,7 +341,13 @@ impl Decider {
 
 /// A repacked track has the sample entry whose parameter sets are outside the pictures: Apple's
 /// players open no other, and everybody else opens it too (ISO/IEC 14496-15 section 8.4.1.1).
-fn repacked_entry(video: &mut TrackVerdict) {
+///
+/// Dolby Vision profile 5 has an entry of its own, since what it holds is no picture for anybody else.
+fn repacked_entry(video: &mut TrackVerdict, dolby: Option<(u8, u8)>) {
+    if let (Some((5, level)), Action::Copy, "hevc") = (dolby, video.action, video.codec.as_str()) {
+        video.codec_string = Some(format!("dvh1.05.{level:02}"));
+        return;
+    }
     if let Some(codecs) = &mut video.codec_string {
         for (inside, outside) in
             [("hev1.", "hvc1."), ("dvhe.", "dvh1."), ("avc3.", "avc1."), ("dvav.", "dva1.")]

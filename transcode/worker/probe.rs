@@ -154,7 +154,8 @@ fn stream(f: Facts, lead_in_ms: u32) -> Stream {
             channels: f.channels.max(0) as u32,
             channel_layout: f.layout.clone(),
             sample_rate: f.sample_rate.max(0) as u32,
-            bit_depth: u8::try_from(f.sample_bits).ok().filter(|b| *b > 0),
+            // Containers claim 16 or 32 bits of lossy sound, which has none.
+            bit_depth: u8::try_from(f.sample_bits).ok().filter(|b| *b > 0 && keeps_bits(&f.codec)),
             // FFmpeg's names: `Dolby Digital Plus + Dolby Atmos`, `Dolby TrueHD + Dolby Atmos`, `DTS-HD MA + DTS:X`.
             objects: f.profile_name.as_deref().is_some_and(|p| p.contains("Atmos") || p.contains("DTS:X")),
         }),
@@ -188,6 +189,25 @@ fn stream(f: Facts, lead_in_ms: u32) -> Stream {
         codec: f.codec,
         kind,
     }
+}
+
+/// Whether samples come back as they were: only then do they have a number of bits.
+fn keeps_bits(codec: &str) -> bool {
+    codec.starts_with("pcm_")
+        || matches!(
+            codec,
+            "flac"
+                | "alac"
+                | "truehd"
+                | "mlp"
+                | "dts"
+                | "wavpack"
+                | "tta"
+                | "ape"
+                | "tak"
+                | "wmalossless"
+                | "shorten"
+        )
 }
 
 /// Whether FFmpeg decodes this subtitle to text.

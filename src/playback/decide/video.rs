@@ -12,6 +12,10 @@ use crate::reason::Reason;
 
 /// Codecs that the worker encodes to.
 const ENCODED: [&str; 1] = ["h264"];
+/// No larger picture is encoded: whatever shows more decodes what it comes in, and no processor keeps up.
+const MAX_ENCODED: (u32, u32) = (1920, 1080);
+/// What such a picture needs at 60 a second (ITU-T H.264 table A-1).
+const MAX_ENCODED_LEVEL: u32 = 42;
 /// Pictures a second above a limit that rounding explains: 59.94 is written as 60 and back.
 const FPS_SLACK: f64 = 0.05;
 
@@ -280,8 +284,8 @@ pub(super) fn verdict(
     let left_bps = limit_bps.map(|l| l.saturating_sub(audio_bps).max(64_000));
     let max_bitrate_bps = [left_bps, limit.and_then(|l| l.max_bitrate)].into_iter().flatten().min();
     let by_rate = max_bitrate_bps.map_or((u32::MAX, u32::MAX), size_for);
-    let across = limit.and_then(|l| l.max_width).unwrap_or(u32::MAX).min(by_rate.0);
-    let down = limit.and_then(|l| l.max_height).unwrap_or(u32::MAX).min(by_rate.1);
+    let across = limit.and_then(|l| l.max_width).unwrap_or(u32::MAX).min(by_rate.0).min(MAX_ENCODED.0);
+    let down = limit.and_then(|l| l.max_height).unwrap_or(u32::MAX).min(by_rate.1).min(MAX_ENCODED.1);
     // Limits are those of a lying picture; a telephone's stands.
     let (max_w, max_h) = if upright { (down, across) } else { (across, down) };
     let within = |limit: u32, source: u32| Some(limit.min(source)).filter(|n| *n > 0);
@@ -293,7 +297,7 @@ pub(super) fn verdict(
         max_fps: Some(limit.and_then(|l| l.max_fps).unwrap_or(output::MAX_ENCODED_FPS)),
         max_bitrate_bps,
         profile: Some(target_profile(&codec, row)),
-        max_level: limit.and_then(|l| l.max_level),
+        max_level: limit.and_then(|l| l.max_level).map(|l| l.min(MAX_ENCODED_LEVEL)),
         tone_map: !matches!(video.hdr, Hdr::Sdr | Hdr::Unknown | Hdr::DvSdr),
         deinterlace: video.interlaced,
         codec,
