@@ -145,10 +145,18 @@ fn members(all: &[&Node], say: &mut impl FnMut(&str, String)) {
         let kinds: Vec<bool> = data.iter().filter_map(|c| turns(c)).collect();
         let prefers_fast = data.iter().any(|c| c.member_state.as_deref() == Some("write_mostly"));
         if kinds.contains(&true) && kinds.contains(&false) && !prefers_fast {
-            let what = if n.copies.unwrap_or(1) > 1 {
-                "a reader that the mirror gives to the rotating disk waits for it; `write-mostly` on that member of an md mirror keeps readers off it"
-            } else {
-                "each stripe is as slow as its slowest disk"
+            let what = match (n.kind.as_str(), n.copies.unwrap_or(1)) {
+                (_, 0 | 1) => "each stripe is as slow as its slowest disk",
+                ("md", _) => {
+                    "a reader that the mirror gives to the rotating disk waits for it; `write-mostly` on that member keeps readers off it"
+                }
+                ("lvm", _) => {
+                    "a reader that the mirror gives to the rotating disk waits for it; `lvchange --writemostly` keeps readers off it"
+                }
+                ("btrfs", _) => {
+                    "btrfs chooses the copy by thread, not by speed: half of the readers get the rotating disk"
+                }
+                _ => "a reader that gets the rotating disk waits for it",
             };
             say(
                 "mixed_rotational",

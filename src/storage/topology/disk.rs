@@ -49,9 +49,12 @@ pub(crate) fn describe(b: &mut Builder<'_>, dir: &Path, mut node: Node) -> Node 
     // SCSI: running; NVMe: live. Anything else is worth a word.
     let state = Sysfs::text(dir, "device/state").filter(|s| !matches!(s.as_str(), "running" | "live" | ""));
     if let Some(state) = state {
-        node.disk.health = Some("failing".to_owned());
-        node.disk.health_why = Some(format!("the kernel has it as {state}"));
-        node.state = Some(state);
+        // The others pass: blocked, quiesce, resetting, connecting.
+        if matches!(state.as_str(), "offline" | "transport-offline" | "dead") {
+            node.disk.health = Some("failing".to_owned());
+            node.disk.health_why = Some(format!("the kernel has it as {state}"));
+        }
+        node.state = super::md::join([node.state.take(), Some(state)]);
     }
     node
 }

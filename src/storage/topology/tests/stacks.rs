@@ -429,4 +429,7 @@ fn an_offline_disk_is_a_failing_one() {
     let m = Machine::new("sata sda 8:0 X Y\n device/state=offline\n");
     let top = m.of_device("8:0");
     assert_eq!((codes(&top), top.node.disk.health.as_deref()), (vec!["disk_failing"], Some("failing")));
+    let m = Machine::new("sata sda 8:0 X Y\n device/state=blocked\n");
+    let top = m.of_device("8:0");
+    assert_eq!((codes(&top), top.node.state.as_deref()), (vec![], Some("blocked")));
 }
