@@ -152,13 +152,15 @@ pub(crate) fn filesystem_uuid(folder: &std::path::Path, is_cached_only: bool) ->
     // Length in one byte, then up to 16.
     let mut any = [0_u8; 17];
     if ioctl_buffer(fd.as_fd(), GET_FS_UUID, &mut any, 17).is_ok() && any[0] == 16 {
-        return Some(uuid_text(&any[1..17]));
+        // Zeros are none: a filesystem of an image that was made without.
+        return any[1..17].iter().any(|b| *b != 0).then(|| uuid_text(&any[1..17]));
     }
     // Length (in and out) and flags of four bytes each, then as many as the length says.
     let mut ext4 = [0_u8; 24];
     ext4[0..4].copy_from_slice(&16_u32.to_ne_bytes());
     ioctl_buffer(fd.as_fd(), EXT4_GET_UUID, &mut ext4, 24).ok()?;
-    (field_u32(&ext4, 0) == Some(16)).then(|| uuid_text(&ext4[8..24]))
+    let is_one = field_u32(&ext4, 0) == Some(16) && ext4[8..24].iter().any(|b| *b != 0);
+    is_one.then(|| uuid_text(&ext4[8..24]))
 }
 
 /// 16 bytes as `blkid` writes them.
