@@ -406,6 +406,7 @@ export interface TopologyNode {
   rotational?: boolean | null;
   model?: string | null;
   serial?: string | null;
+  wwid?: string | null;
   /** `nvme`, `sata`, `usb`, `virtio`, `scsi`, `mmc`, `loop`, … */
   transport?: string | null;
   queue_depth?: number | null;

@@ -69,6 +69,8 @@ describe("words", () => {
   it("claim nothing about another machine's disks", () => {
     const far = readingOf(topology(node("network", "nas:/v", { server: "nas" }), { columns: 0, copies: 0, disks: [] }));
     expect(far.text).toBe("The files are on nas. Which disks it has cannot be seen from here.");
+    expect(readingOf(topology(node("memory", "tmpfs"), { columns: 0, disks: [] })).text).toBe("It is in memory: no disk is read for it.");
+    expect(readingOf(topology(node("btrfs", "pool", { children: [disk("sda"), node("unknown", "devid 2", { member_state: "missing" })] }), { copies: 2, disks: ["sda"] })).text).toContain("one disk at a time, of 2");
     expect(readingOf(topology(node("dm", "odd", { children: [disk("sda")] }), { columns: 0 })).text).toContain("not known");
   });
 

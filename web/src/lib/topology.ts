@@ -220,6 +220,7 @@ export function readingOf(topology: Topology): Reading {
     const server = far.server ?? far.name;
     return { ...shape, columns: 0, text: `The files are on ${server || "another machine"}. Which disks it has cannot be seen from here.` };
   }
+  if (topology.node.kind === "memory") return { ...shape, columns: 0, text: "It is in memory: no disk is read for it." };
   if (disks === 0) return { ...shape, columns: 0, text: "Which disks are under this could not be told." };
   if (columns < 1) return { ...shape, text: `How many of its ${count(disks, "disk")} a read can use is not known.` };
   return { ...shape, text: `${readWords(topology, disks, columns)}; ${copyWords(copies, parity, sets.length)}.` };
@@ -247,7 +248,10 @@ function dataDisks(node: TopologyNode, disks: string[]): string[] {
   const found = new Set<string>();
   const visit = (at: TopologyNode): void => {
     if (HELPERS.has(at.role ?? "")) return;
-    if (isDisk(at, wanted) && at.kind !== "network") found.add(at.name);
+    if (isDisk(at, wanted)) {
+      // A member that is gone still counts: the level is of that many.
+      if (wanted.has(at.name) || at.member_state) found.add(at.name);
+    }
     else at.children.forEach(visit);
   };
   visit(node);
@@ -376,6 +380,9 @@ export function tierWords(topology: Topology): string {
   const mode = tier.mode ? ` (${tier.mode})` : "";
   return `${tier.fast.join(" and ")} ${tier.fast.length === 1 ? "is" : "are"} ${TIERS[tier.kind] ?? tier.kind}${mode} before ${tier.slow.length > 4 ? count(tier.slow.length, "slower disk") : tier.slow.join(", ") || "slower disks"}.`;
 }
+
+/** What is below a disk that is itself a file or a network device. */
+export const belowDisk = (node: TopologyNode): string[] => [...nodes(node)].filter((n) => n !== node && n.children.length === 0).map((n) => n.name);
 
 /** Facts of a disk for its card, each a few characters. */
 export function diskFacts(node: TopologyNode): string[] {
