@@ -74,6 +74,7 @@ impl Sessions {
         })?;
         // Where the library lies on this machine is nobody's business.
         layout.file = PathBuf::from(part.name);
+        layout.via = None;
         Ok(layout)
     }
 

@@ -2,17 +2,25 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use spindle_base::sync::Mutex;
 
 use crate::error::StorageError;
-use crate::layout::chunks::ChunkMap;
-use crate::layout::{FileMap, Volume};
+use crate::layout::chunks::{Chunk, ChunkMap};
+use crate::layout::report::{self, Names};
+use crate::layout::verify::{self, Verified};
+use crate::layout::{FileMap, Layout, LayoutOptions};
+use crate::map::resolve::{Leaf, Resolver, Stamps};
+use crate::map::volume::{self, Ground, Machine};
+use crate::map::{Member, Node};
 use crate::pool::Pool;
+use crate::storage::mount_of;
 use crate::sys;
+use crate::topology::ask::ByTrace;
 use crate::topology::mounts::Mount;
+use crate::topology::roots::{Look, Roots};
 use crate::topology::sysfs::Sysfs;
 use crate::topology::{self, Shape};
 use crate::trace::Trace;
@@ -52,12 +60,16 @@ pub(crate) struct Plan {
     /// so a chunk tree goes stale only by missing what is new.
     fingerprint: Option<(String, u64)>,
     source: Source,
+    /// Disks that are gone, by what they were.
+    gone: Vec<Arc<str>>,
+    /// What the stack of devices depends on: a member that fails, a volume that moves.
+    stamps: Stamps,
 }
 
 #[derive(Debug)]
 enum Source {
-    Plain { disk: usize, base: u64 },
-    Btrfs { devices: BTreeMap<u64, (usize, u64)>, chunks: Mutex<Option<Arc<ChunkMap>>, 44> },
+    Device(Arc<Node>),
+    Btrfs { devices: Arc<BTreeMap<u64, Member>>, chunks: Mutex<Option<Arc<ChunkMap>>, 44> },
     Unknown(String),
 }
 
@@ -75,17 +87,18 @@ impl Device {
     /// What it lies on; resolved once, by the first file that is opened on it, on a reader thread.
     pub(crate) fn plan(&self, fd: BorrowedFd<'_>, trace: &Trace) -> &Plan {
         self.plan.get_or_init(|| {
-            let plan = resolve(&Sysfs::system(), &self.mount, fd);
+            let plan = Plan::resolve(&Sysfs::system(), &self.mount, fd, &LayoutOptions::default(), trace);
             trace.watch(&plan.disks);
             plan
         })
     }
 
-    /// Whether the filesystem that `fd` is on is the one that was resolved.
+    /// Whether the filesystem that `fd` is on is the one that was resolved, on the devices that it was on.
     fn is_current(&self, fd: BorrowedFd<'_>) -> bool {
         let Some(plan) = self.plan.get() else { return true };
-        plan.fingerprint.is_none()
-            || sys::btrfs::fs_info(fd).is_ok_and(|i| plan.fingerprint == Some((i.fsid, i.num_devices)))
+        let same = plan.fingerprint.is_none()
+            || sys::btrfs::fs_info(fd).is_ok_and(|i| plan.fingerprint == Some((i.fsid, i.num_devices)));
+        same && plan.stamps.are_current()
     }
 
     /// Whether requests are submitted by threads of the filesystem's own, so that the thread says nothing.
@@ -109,29 +122,146 @@ impl Device {
         if let Source::Unknown(why) = &plan.source {
             return Err(why.clone());
         }
-        let extents = sys::fiemap::extents(fd, sync)
-            .map_err(|e| format!("{} does not tell where files lie: {e}", self.mount.kind))?;
-        let map = FileMap::new(extents.clone(), plan.volume(fd, trace, false)?);
-        if map.is_covered() {
-            return Ok(map);
+        plan.map_file(&self.mount, fd, trace, sync)
+    }
+
+    /// What `spindle layout` asks: with other options than the recorder's the stack is resolved anew.
+    pub(crate) fn layout(
+        &self,
+        (fd, file, size_bytes): (BorrowedFd<'_>, &Path, u64),
+        options: &LayoutOptions,
+        trace: &Trace,
+    ) -> Layout {
+        let fresh;
+        let plan = if options.through_loops {
+            fresh = Plan::resolve(&Sysfs::system(), &self.mount, fd, options, trace);
+            &fresh
+        } else {
+            self.plan(fd, trace)
+        };
+        let names = plan.all_names();
+        match plan.map_file(&self.mount, fd, trace, true) {
+            Ok(map) => report::layout(&map, file.to_owned(), size_bytes, &names, options),
+            Err(why) => Layout {
+                file: file.to_owned(),
+                size_bytes,
+                why_inexact: Some(why),
+                candidates: names.present.iter().map(ToString::to_string).collect(),
+                ..Layout::default()
+            },
         }
-        // Chunks were made since the tree was read.
-        Ok(FileMap::new(extents, plan.volume(fd, trace, true)?))
+    }
+
+    /// Compares what a layout says with the disks themselves.
+    pub(crate) fn verify(
+        &self,
+        (fd, size_bytes): (BorrowedFd<'_>, u64),
+        options: &LayoutOptions,
+        trace: &Trace,
+    ) -> Result<Verified, String> {
+        let plan = Plan::resolve(&Sysfs::system(), &self.mount, fd, options, trace);
+        let map = plan.map_file(&self.mount, fd, trace, true)?;
+        verify::verify(fd, size_bytes, &map, &plan.all_names())
     }
 }
 
 impl Plan {
-    fn volume(&self, fd: BorrowedFd<'_>, trace: &Trace, fresh: bool) -> Result<Volume, String> {
+    fn resolve(
+        sys_tree: &Sysfs,
+        mount: &Mount,
+        fd: BorrowedFd<'_>,
+        options: &LayoutOptions,
+        trace: &Trace,
+    ) -> Self {
+        let machine = Machine {
+            table: &|device| trace.dm_table(device),
+            chunks: &|fd| chunks_of(fd, trace),
+            mount: &|fd, path| mount_of(fd, path).map_err(|e| e.to_string()),
+            through_loops: options.through_loops,
+        };
+        let mut resolver = Resolver::new(sys_tree, &machine);
+        let ground = volume::ground(&mut resolver, mount, fd);
+        let fingerprint = (mount.kind == "btrfs")
+            .then(|| sys::btrfs::fs_info(fd).ok().map(|i| (i.fsid, i.num_devices)))
+            .flatten();
+        let fsid = fingerprint.as_ref().map(|f| f.0.as_str());
+        let at = &mount.mount_point;
+        let roots = Roots::with_sys(sys_tree, Look::Open);
+        let top = topology::describe(&roots, &ByTrace(trace.clone()), mount, at, at, false);
+        if ground.is_err() {
+            // Which disks, if not where on them.
+            for dir in top.disks.iter().filter_map(|name| sys_tree.by_name(name)) {
+                resolver.device(&dir);
+            }
+        }
+        let found = resolver.finish();
+        let (source, has_block_mirror) = match ground {
+            Ok(Ground::Device(node)) => {
+                let has = node.has_mirror();
+                (Source::Device(node), has)
+            }
+            Ok(Ground::Btrfs(devices)) => {
+                let has = devices.values().any(|m| m.node.has_mirror());
+                (Source::Btrfs { devices, chunks: Mutex::new(None) }, has)
+            }
+            Err(why) => (Source::Unknown(why), false),
+        };
+        Self {
+            disks: found.leaves.iter().map(Disk::of).collect(),
+            shape: Shape {
+                level: top.node.level.clone().unwrap_or_else(|| "disk".to_owned()),
+                columns: top.columns,
+                copies: top.copies,
+                chunk_bytes: top.node.chunk_bytes.unwrap_or(0),
+                kind: top.layout,
+            },
+            legs_unknown: legs_unknown(sys_tree, fsid, has_block_mirror),
+            fingerprint,
+            source,
+            gone: found.gone,
+            stamps: found.stamps,
+        }
+    }
+
+    /// Maps a file that is open on it.
+    fn map_file(
+        &self,
+        mount: &Mount,
+        fd: BorrowedFd<'_>,
+        trace: &Trace,
+        sync: bool,
+    ) -> Result<FileMap, String> {
+        if let Source::Unknown(why) = &self.source {
+            return Err(why.clone());
+        }
+        if mount.kind == "xfs" && sys::fiemap::is_realtime(fd) {
+            return Err("it is on the realtime device of its xfs, which the kernel does not name".to_owned());
+        }
+        let extents = sys::fiemap::extents(fd, sync)
+            .map_err(|e| format!("{} does not tell where files lie: {e}", mount.kind))?;
+        let map = FileMap::new(extents.clone(), self.ground(fd, trace, false)?);
+        if map.is_covered() {
+            return Ok(map);
+        }
+        // Chunks were made since the tree was read.
+        Ok(FileMap::new(extents, self.ground(fd, trace, true)?))
+    }
+
+    fn ground(&self, fd: BorrowedFd<'_>, trace: &Trace, fresh: bool) -> Result<Arc<Node>, String> {
         match &self.source {
-            Source::Plain { disk, base } => Ok(Volume::Plain { disk: *disk, base: *base }),
+            Source::Device(node) => Ok(Arc::clone(node)),
             Source::Unknown(why) => Err(why.clone()),
             Source::Btrfs { devices, chunks } => {
                 let mut known = chunks.lock();
                 if known.is_none() || fresh {
-                    match sys::btrfs::chunks(fd).or_else(|_| trace.chunks(fd)) {
+                    match chunks_of(fd, trace) {
                         Ok(list) => *known = Some(Arc::new(ChunkMap::new(list))),
                         // One disk under it: which one needs no tree.
-                        Err(_) if self.disks.len() == 1 => return Ok(Volume::OneDisk { disk: 0 }),
+                        Err(_) if self.disks.len() == 1 && self.gone.is_empty() => {
+                            let why = "the btrfs chunk tree is not readable without CAP_SYS_ADMIN: the disk is known, the place on it is not";
+                            let below = Arc::new(Node::Disk(0));
+                            return Ok(Arc::new(Node::Doubt { why: why.into(), below }));
+                        }
                         Err(e) => {
                             return Err(format!(
                                 "the btrfs chunk tree, which says on which of {} disks bytes lie, needs CAP_SYS_ADMIN or the helper ({e})",
@@ -141,7 +271,7 @@ impl Plan {
                     }
                 }
                 let chunks = known.clone().unwrap_or_default();
-                Ok(Volume::Btrfs { devices: devices.clone(), chunks })
+                Ok(Arc::new(Node::Btrfs { chunks, devices: Arc::clone(devices) }))
             }
         }
     }
@@ -150,99 +280,43 @@ impl Plan {
     pub(crate) fn names(&self) -> Vec<Arc<str>> {
         self.disks.iter().map(|d| Arc::clone(&d.name)).collect()
     }
+
+    /// And of those that are gone.
+    fn all_names(&self) -> Names {
+        Names { present: self.names(), gone: self.gone.clone() }
+    }
 }
 
-fn resolve(sys_tree: &Sysfs, mount: &Mount, fd: BorrowedFd<'_>) -> Plan {
-    if mount.kind == "btrfs" {
-        return resolve_btrfs(sys_tree, fd).unwrap_or_else(|why| Plan {
-            disks: Vec::new(),
-            shape: Shape::one_disk(),
-            legs_unknown: None,
-            fingerprint: None,
-            source: Source::Unknown(why),
-        });
-    }
-    let node = topology::read(sys_tree, mount, None, &mount.mount_point);
-    let disks: Vec<Disk> = node
-        .disks
-        .iter()
-        .filter_map(|name| {
-            let on = Sysfs::on_disk(&sys_tree.by_name(name)?).ok()?;
-            Some(Disk { name: on.disk.as_str().into(), number: kernel_number(on.device) })
-        })
-        .collect();
-    let placed = match (sys_tree.by_number(mount.device), mount.kind.as_str()) {
-        // Only filesystems of which FIEMAP's answers were compared with traced reads.
-        (Some(dir), "ext2" | "ext3" | "ext4" | "xfs") => Sysfs::on_disk(&dir),
-        (Some(_), kind) => Err(format!("how {kind} places files is not known here")),
-        (None, kind) => Err(format!("{kind} does not say which disks it is on")),
-    };
-    let source = match placed {
-        Ok(on) => match disks.iter().position(|d| *d.name == *on.disk) {
-            Some(disk) => Source::Plain { disk, base: on.base },
-            None => Source::Unknown(format!("{} is not listed in sysfs", on.disk)),
-        },
-        Err(why) => Source::Unknown(why),
-    };
-    Plan { disks, shape: Shape::one_disk(), legs_unknown: None, fingerprint: None, source }
+fn chunks_of(fd: BorrowedFd<'_>, trace: &Trace) -> Result<Vec<Chunk>, String> {
+    sys::btrfs::chunks(fd).or_else(|_| trace.chunks(fd)).map_err(|e| e.to_string())
 }
 
-fn resolve_btrfs(sys_tree: &Sysfs, fd: BorrowedFd<'_>) -> Result<Plan, String> {
-    let info = sys::btrfs::fs_info(fd).map_err(|e| format!("btrfs does not answer: {e}"))?;
-    let mut disks: Vec<Disk> = Vec::new();
-    let mut devices = BTreeMap::new();
-    let mut trouble = None;
-    for devid in 1..=info.max_devid.min(4096) {
-        let path = match sys::btrfs::device_path(fd, devid) {
-            Ok(Some(path)) => path,
-            Ok(None) => continue,
-            Err(e) => return Err(format!("btrfs does not name device {devid}: {e}")),
-        };
-        let number =
-            std::fs::metadata(&path).ok().map(|m| (rustix::fs::major(m.rdev()), rustix::fs::minor(m.rdev())));
-        let dir = number
-            .and_then(|n| sys_tree.by_number(n))
-            .or_else(|| sys_tree.by_name(path.rsplit('/').next().unwrap_or("")));
-        let on = dir.as_deref().ok_or_else(|| format!("{path} is not in sysfs")).and_then(Sysfs::on_disk);
-        let on = match on {
-            Ok(on) => on,
-            Err(why) => {
-                trouble = Some(why);
-                let mut names = Vec::new();
-                if let Some(dir) = dir {
-                    topology::leaves(&sys_tree.node(&dir), &mut names);
-                }
-                for on in names.iter().filter_map(|n| Sysfs::on_disk(&sys_tree.by_name(n)?).ok()) {
-                    add_disk(&mut disks, &on.disk, on.device);
-                }
-                continue;
-            }
-        };
-        let index = add_disk(&mut disks, &on.disk, on.device);
-        devices.insert(devid, (index, on.base));
+fn no_table(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => "its table takes CAP_SYS_ADMIN".to_owned(),
+        std::io::ErrorKind::NotFound => "device-mapper cannot be asked here".to_owned(),
+        _ => error.to_string(),
     }
-    let count = u32::try_from(devices.len()).unwrap_or(u32::MAX);
-    let profiles = sys_tree.btrfs_data_profiles(&info.fsid);
-    let shape = Shape::btrfs(profiles.first().map_or("single", |p| p.0.as_str()), count);
-    let legs_unknown = if !sys_tree.btrfs_reads_by_pid(&info.fsid) {
+}
+
+fn legs_unknown(sys_tree: &Sysfs, fsid: Option<&str>, has_block_mirror: bool) -> Option<String> {
+    if has_block_mirror {
+        return Some("which copy a mirror of md or device-mapper reads goes by the disks' queues, and it does not tell".to_owned());
+    }
+    let fsid = fsid?;
+    if !sys_tree.btrfs_reads_by_pid(fsid) {
         Some("this btrfs does not choose the copy by thread id (read_policy)".to_owned())
     } else if !in_first_pid_namespace() {
         Some("inside a PID namespace the kernel's thread ids, by which btrfs chooses the copy, are not visible".to_owned())
     } else {
         None
-    };
-    let source = match trouble {
-        None => Source::Btrfs { devices, chunks: Mutex::new(None) },
-        Some(why) => Source::Unknown(why),
-    };
-    Ok(Plan { disks, shape, legs_unknown, fingerprint: Some((info.fsid, info.num_devices)), source })
+    }
 }
 
-fn add_disk(disks: &mut Vec<Disk>, name: &str, device: (u32, u32)) -> usize {
-    disks.iter().position(|d| *d.name == *name).unwrap_or_else(|| {
-        disks.push(Disk { name: name.into(), number: kernel_number(device) });
-        disks.len() - 1
-    })
+impl Disk {
+    fn of(leaf: &Leaf) -> Self {
+        Self { name: Arc::clone(&leaf.name), number: kernel_number(leaf.device) }
+    }
 }
 
 /// Whether thread ids here are the kernel's own: the first namespace has a fixed inode

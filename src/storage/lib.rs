@@ -5,6 +5,7 @@
 //! - `reader`: what is in memory, bringing in what is not; one row in the `ledger` per read.
 //! - `trace`: the kernel's block events, through a small privileged helper where permitted.
 //! - `recorder`: rows + events + map = one [`IoRecord`] per stream.
+//! - `map`: from a byte of a device through md, device-mapper, btrfs, loop and partitions to the disks, and back.
 //! - `layout` and `topology`: the maps, and what `spindle layout` and `spindle topology` print.
 //!
 //! What is absent: knowledge of media, of HTTP, of SQL. `unsafe` is in `sys` and `trace::ring` alone.
@@ -19,6 +20,7 @@ mod file;
 mod intervals;
 mod layout;
 mod ledger;
+mod map;
 mod pool;
 mod reader;
 mod recorder;
@@ -29,7 +31,8 @@ mod trace;
 
 pub use error::StorageError;
 pub use file::FileIdentity;
-pub use layout::{DiskBytes, DiskPiece, Layout, LayoutExtent};
+pub use layout::verify::{Difference, Unchecked, Verified};
+pub use layout::{DiskBytes, DiskPiece, Layout, LayoutExtent, LayoutOptions, Special, Truncated};
 pub use ledger::StreamId;
 pub use reader::MediaFile;
 pub use recorder::record::{

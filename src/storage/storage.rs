@@ -16,7 +16,8 @@ use tokio::sync::oneshot;
 use crate::device::{Device, Devices};
 use crate::error::StorageError;
 use crate::file::{FileIdentity, FileState};
-use crate::layout::Layout;
+use crate::layout::verify::Verified;
+use crate::layout::{Layout, LayoutOptions, through};
 use crate::ledger::{self, Ledger, Row, RowKind, StreamId, StreamShared};
 use crate::pool::{Job, Lane};
 use crate::reader::{self, MediaFile, Opening};
@@ -281,23 +282,34 @@ impl Storage {
     /// # Errors
     /// If the file cannot be opened. Where the layout is not known the answer says so.
     pub fn layout(&self, path: &Path) -> Result<Layout, StorageError> {
-        let (fd, identity) = reader::open_regular(path)?;
-        let mount = mount_of(fd.as_fd(), path)?;
-        let device = self.0.devices.of_open(&mount, fd.as_fd())?;
-        let names = device.plan(fd.as_fd(), &self.0.trace).names();
-        let map = device.map_file(fd.as_fd(), &self.0.trace, true);
-        Ok(match map {
-            Ok(map) => map.layout(path.to_owned(), identity.size_bytes, &names),
-            Err(why) => Layout {
-                file: path.to_owned(),
-                size_bytes: identity.size_bytes,
-                exact: false,
-                why_inexact: Some(why),
-                extents: Vec::new(),
-                per_disk: Vec::new(),
-                fragments: 0,
-                evenness: 0.0,
-            },
+        self.layout_with(path, &LayoutOptions::default())
+    }
+
+    /// As [`Storage::layout`], with options.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn layout_with(&self, path: &Path, options: &LayoutOptions) -> Result<Layout, StorageError> {
+        let asked = path;
+        through::followed(path, |path, mount, fd, identity, via| {
+            let device = self.0.devices.of_open(mount, fd)?;
+            let mut layout = device.layout((fd, asked, identity.size_bytes), options, &self.0.trace);
+            layout.via = via.then(|| path.to_owned());
+            Ok(layout)
+        })
+    }
+
+    /// Reads every byte of a file from the disks at the places that the layout names, and compares. Root only: it opens the
+    /// disks. Blocking, as long as reading every copy of the file takes.
+    ///
+    /// # Errors
+    /// If the file cannot be opened, its layout is not known, or a disk cannot be read.
+    pub fn verify_layout(&self, path: &Path, options: &LayoutOptions) -> Result<Verified, StorageError> {
+        through::followed(path, |path, mount, fd, identity, _| {
+            let device = self.0.devices.of_open(mount, fd)?;
+            device
+                .verify((fd, identity.size_bytes), options, &self.0.trace)
+                .map_err(|what| StorageError::Topology { path: path.to_owned(), what })
         })
     }
 
@@ -418,7 +430,7 @@ fn mount_by_name(path: &Path) -> Result<Mount, StorageError> {
 }
 
 /// The mount that an open file is on.
-fn mount_of(fd: BorrowedFd<'_>, path: &Path) -> Result<Mount, StorageError> {
+pub(crate) fn mount_of(fd: BorrowedFd<'_>, path: &Path) -> Result<Mount, StorageError> {
     let failed = |what: String| StorageError::Topology { path: path.to_owned(), what };
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd()))
         .map_err(|e| failed(format!("/proc/self/fdinfo: {e}")))?;

@@ -6,6 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::map::parity::Found;
+use crate::map::piece::Role;
+
 /// `BTRFS_BLOCK_GROUP_*`.
 const RAID0: u64 = 1 << 3;
 const RAID1: u64 = 1 << 4;
@@ -96,27 +99,58 @@ impl Chunk {
         })
     }
 
-    /// The inverse: logical offset in the chunk of byte `within` of stripe `index`; `None` for parity.
-    fn offset_of(&self, index: usize, within: u64) -> Option<u64> {
-        let offset = match self.columns() {
-            None => within,
-            Some(columns) => {
-                let (row, rest) = (within / self.stripe_bytes, within % self.stripe_bytes);
-                let (i, n) = (index as u64, self.stripes.len() as u64);
-                let column = match self.kind & PROFILES {
-                    RAID10 => i / u64::from(self.sub_stripes),
-                    RAID5 | RAID6 => (i + n - row % n) % n,
-                    _ => i,
-                };
-                if column >= columns {
-                    return None;
-                }
-                (row.checked_mul(columns)?.checked_add(column)?)
-                    .checked_mul(self.stripe_bytes)?
-                    .checked_add(rest)?
-            }
+    /// The inverse: what of the chunk byte `within` of stripe `index` is; addresses from the chunk's start.
+    fn found(&self, index: usize, within: u64) -> Option<Found> {
+        let Some(columns) = self.columns() else {
+            return (within < self.len_bytes).then_some(Found {
+                offset: within,
+                len_bytes: 1,
+                role: Role::Data,
+            });
         };
-        (offset < self.len_bytes).then_some(offset)
+        let (row, rest) = (within / self.stripe_bytes, within % self.stripe_bytes);
+        let (i, n) = (index as u64, self.stripes.len() as u64);
+        let is_parity = self.kind & (RAID5 | RAID6) != 0;
+        let column = match self.kind & PROFILES {
+            RAID10 => i / u64::from(self.sub_stripes.max(1)),
+            RAID5 | RAID6 => (i + n - row % n) % n,
+            _ => i,
+        };
+        let first = row.checked_mul(columns)?.checked_mul(self.stripe_bytes)?;
+        let whole_row = columns.checked_mul(self.stripe_bytes)?;
+        let found = match column.checked_sub(columns) {
+            None => Found {
+                offset: first.checked_add(column.checked_mul(self.stripe_bytes)?)?.checked_add(rest)?,
+                len_bytes: 1,
+                role: Role::Data,
+            },
+            // More stripes than make whole sets: nothing is ever written there.
+            Some(_) if !is_parity => return None,
+            Some(0) => Found { offset: first, len_bytes: whole_row, role: Role::Parity },
+            Some(_) => Found { offset: first, len_bytes: whole_row, role: Role::Syndrome },
+        };
+        (found.offset < self.len_bytes).then_some(found)
+    }
+
+    /// The same bytes of the other stripes of a row, for the parity profiles: (place, what is there).
+    fn peers(&self, offset: u64) -> Option<Vec<(Stripe, Role)>> {
+        if self.kind & (RAID5 | RAID6) == 0 {
+            return None;
+        }
+        let (slot, columns, n) = (self.slot(offset)?, self.columns()?, self.stripes.len());
+        let row = slot.within / self.stripe_bytes;
+        let role = |index: usize| match ((index as u64 + n as u64 - row % n as u64) % n as u64)
+            .checked_sub(columns)
+        {
+            None => Role::Data,
+            Some(0) => Role::Parity,
+            Some(_) => Role::Syndrome,
+        };
+        let peer = |(i, s): (usize, &Stripe)| {
+            let offset = s.offset.checked_add(slot.within)?;
+            (i != slot.first).then_some((Stripe { devid: s.devid, offset }, role(i)))
+        };
+        Some(self.stripes.iter().enumerate().filter_map(peer).collect())
     }
 }
 
@@ -174,11 +208,18 @@ impl ChunkMap {
         out
     }
 
-    /// Logical address of a byte of a device; `None` for parity and for what no chunk covers.
-    pub(crate) fn logical_of(&self, devid: u64, offset: u64) -> Option<u64> {
+    /// What byte `offset` of a device is; `None` where no chunk covers it.
+    pub(crate) fn find(&self, devid: u64, offset: u64) -> Option<Found> {
         let (&(d, start), &(logical, index)) = self.places.range(..=(devid, offset)).next_back()?;
         let chunk = self.chunks.get(&logical)?;
-        (d == devid).then(|| chunk.offset_of(index, offset - start))?.map(|o| logical + o)
+        let found = (d == devid).then(|| chunk.found(index, offset - start))??;
+        Some(Found { offset: logical.checked_add(found.offset)?, ..found })
+    }
+
+    /// What a byte is computed from if its device is gone: the same bytes of its row on every other device. Empty for
+    /// profiles without parity.
+    pub(crate) fn peers(&self, logical: u64) -> Vec<(Stripe, Role)> {
+        self.chunk(logical).and_then(|c| c.peers(logical - c.logical)).unwrap_or_default()
     }
 }
 
@@ -247,17 +288,25 @@ mod tests {
             for at in (0..1 << 24).step_by(4096 * 11) {
                 let logical = (1 << 30) + at;
                 for copy in &map.map(logical, 1)[0].copies {
-                    assert_eq!(map.logical_of(copy.devid, copy.offset), Some(logical), "kind {kind:#x}");
+                    let found = map.find(copy.devid, copy.offset).unwrap();
+                    assert_eq!((found.offset, found.role), (logical, Role::Data), "kind {kind:#x}");
                 }
             }
         }
     }
 
     #[test]
-    fn parity_has_no_logical_address() {
+    fn parity_is_of_its_row() {
         let map = ChunkMap::new(vec![chunk(RAID5, 1, 3)]);
-        assert_eq!(map.logical_of(3, 3 << 28), None);
-        assert_eq!(map.logical_of(1, (1 << 28) + S), None);
+        let row = |n: u64, role| Some(Found { offset: (1 << 30) + n * 2 * S, len_bytes: 2 * S, role });
+        assert_eq!(map.find(3, 3 << 28), row(0, Role::Parity));
+        assert_eq!(map.find(1, (1 << 28) + S), row(1, Role::Parity));
+        let map = ChunkMap::new(vec![chunk(RAID6, 1, 4)]);
+        assert_eq!(map.find(3, 3 << 28), row(0, Role::Parity));
+        assert_eq!(map.find(1, (1 << 28) + S), row(1, Role::Syndrome));
+        let peers: Vec<(u64, Role)> =
+            map.peers((1 << 30) + 2 * S).iter().map(|(s, r)| (s.devid, *r)).collect();
+        assert_eq!(peers, [(1, Role::Syndrome), (3, Role::Data), (4, Role::Parity)]);
     }
 
     #[test]
@@ -270,13 +319,18 @@ mod tests {
 
     #[test]
     fn a_chunk_of_nonsense_maps_nothing_and_does_not_panic() {
-        for (kind, sub, n, stripe) in
-            [(RAID10, 0, 0, S), (RAID5, 1, 1, S), (RAID0, 1, 2, 0), (RAID6, 1, 2, S)]
-        {
+        for (kind, sub, n, stripe) in [
+            (RAID10, 0, 0, S),
+            (RAID10, 0, 4, S),
+            (RAID10, 2, 5, S),
+            (RAID5, 1, 1, S),
+            (RAID0, 1, 2, 0),
+            (RAID6, 1, 2, S),
+        ] {
             let bad = Chunk { stripe_bytes: stripe, ..chunk(kind, sub, n) };
             let map = ChunkMap::new(vec![bad]);
             assert!(map.map(1 << 30, 1 << 20).iter().all(|m| m.copies.len() <= 2));
-            let _ = map.logical_of(1, 1 << 28);
+            let _ = (map.find(1, 1 << 28), map.peers(1 << 30));
         }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use spindle_base::units::ByteRange;
 
 use crate::layout::{FileMap, Place};
+use crate::map::piece::{Role, Source};
 use crate::trace::BlockEvent;
 
 use super::join::{Extent, Part};
@@ -43,24 +44,34 @@ pub(crate) fn by_map(map: &FileMap, fetched: &[ByteRange], leg: Option<u32>) -> 
     for range in fetched {
         let mut placed = 0;
         for piece in map.pieces(*range) {
-            let Some(place) = choose(&piece.copies, leg) else {
-                let mut set: Vec<usize> = piece.copies.iter().map(|c| c.disk).collect();
-                set.sort_unstable();
-                set.dedup();
-                if set.len() > 1 {
+            let places = match piece.source(leg) {
+                Source::One(place) => vec![place],
+                // Computed: all of these are read. What of them the read wants itself is read once all the same.
+                Source::Many(from) => from.into_iter().map(|(place, _)| place).collect(),
+                Source::Unknown => {
+                    let readable = piece.copies.iter().filter(|c| c.is_readable());
+                    let mut set: Vec<usize> = readable.map(|c| c.place.disk).collect();
+                    set.sort_unstable();
+                    set.dedup();
                     placed += piece.len_bytes;
                     *out.sets.entry(set).or_default() += piece.len_bytes;
+                    continue;
                 }
-                continue;
+                Source::Nowhere => continue,
             };
             placed += piece.len_bytes;
-            let joined = last.get(&place.disk).and_then(|i| {
-                let (run, len) = out.runs.get_mut(*i)?;
-                (run.offset + *len == place.offset).then(|| *len += piece.len_bytes)
-            });
-            if joined.is_none() {
-                last.insert(place.disk, out.runs.len());
-                out.runs.push((place, piece.len_bytes));
+            for place in places {
+                let known = last.get(&place.disk).and_then(|i| out.runs.get_mut(*i));
+                match known {
+                    Some((run, len)) if run.offset + *len == place.offset => *len += piece.len_bytes,
+                    Some((run, len))
+                        if run.offset <= place.offset
+                            && place.offset + piece.len_bytes <= run.offset + *len => {}
+                    _ => {
+                        last.insert(place.disk, out.runs.len());
+                        out.runs.push((place, piece.len_bytes));
+                    }
+                }
             }
         }
         out.unattributed_bytes += range.len_bytes() - placed.min(range.len_bytes());
@@ -68,27 +79,19 @@ pub(crate) fn by_map(map: &FileMap, fetched: &[ByteRange], leg: Option<u32>) -> 
     out
 }
 
-fn choose(copies: &[Place], leg: Option<u32>) -> Option<Place> {
-    let first = copies.first()?;
-    if copies.iter().all(|c| c.disk == first.disk) {
-        return Some(*first);
-    }
-    let n = u32::try_from(copies.len()).ok()?;
-    copies.get((leg? % n) as usize).copied()
-}
-
-/// Where on disks (by their numbers, `numbers[disk]`) the bytes of `fetched` lie: every copy of them.
+/// Where on disks (by their numbers, `numbers[disk]`) the bytes of `fetched` lie: every copy of them, and the rest of their
+/// rows, from which they are computed where a disk is gone or goes now.
 pub(crate) fn places(map: &FileMap, fetched: &[ByteRange], numbers: &[u32]) -> Vec<Extent> {
     let mut out = Vec::new();
-    for piece in fetched.iter().flat_map(|range| map.pieces(*range)) {
-        for place in &piece.copies {
+    for piece in fetched.iter().flat_map(|range| map.rows(*range)) {
+        let data = piece.copies.iter().map(|c| (c.place, Part::Data));
+        let rest = piece.rebuild.iter().map(|(place, role)| match role {
+            Role::Data => (*place, Part::Reconstruct),
+            Role::Parity | Role::Syndrome => (*place, Part::Parity),
+        });
+        for (place, part) in data.chain(rest) {
             let Some(device) = numbers.get(place.disk) else { continue };
-            out.push(Extent {
-                device: *device,
-                start: place.offset,
-                end: place.offset + piece.len_bytes,
-                part: Part::Data,
-            });
+            out.push(Extent { device: *device, start: place.offset, end: place.offset + piece.len_bytes, part });
         }
     }
     out
@@ -181,8 +184,8 @@ pub(crate) enum Taken {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::Volume;
     use crate::layout::chunks::{Chunk, ChunkMap, Stripe};
+    use crate::map::{Member, Node};
     use crate::sys::fiemap::{Extent, Extents};
     use crate::trace::BlockOp;
     use std::sync::Arc;
@@ -201,12 +204,11 @@ mod tests {
             sub_stripes,
             stripes,
         };
-        let devices = (1..=n).map(|d| (d, (usize::try_from(d - 1).unwrap(), 0))).collect();
+        let disk = |d: u64| Member::sound(Arc::new(Node::Disk(usize::try_from(d - 1).unwrap())));
+        let devices = Arc::new((1..=n).map(|d| (d, disk(d))).collect());
         let runs = vec![Extent { offset: 0, physical: 0, len_bytes: 1 << 24, encoded: false }];
-        FileMap::new(
-            Extents { runs, unmapped_bytes: 0 },
-            Volume::Btrfs { devices, chunks: Arc::new(ChunkMap::new(vec![chunk])) },
-        )
+        let chunks = Arc::new(ChunkMap::new(vec![chunk]));
+        FileMap::new(Extents::of(runs), Arc::new(Node::Btrfs { devices, chunks }))
     }
 
     fn r(start: u64, end: u64) -> ByteRange {

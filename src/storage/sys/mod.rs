@@ -7,10 +7,8 @@
 
 pub(crate) mod bcache;
 pub(crate) mod btrfs;
-#[allow(dead_code, unused_imports, reason = "read by the block map and the topology, which come next")]
 pub(crate) mod dm;
 pub(crate) mod fiemap;
-#[allow(dead_code, unused_imports, reason = "read by the block map and the topology, which come next")]
 pub(crate) mod md;
 pub(crate) mod mergerfs;
 pub(crate) mod network;

@@ -1,0 +1,148 @@
+//! The file behind a file: a view of another filesystem's file (mergerfs, Unraid's user shares, overlay) lies where that
+//! one does.
+
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use crate::error::StorageError;
+use crate::file::FileIdentity;
+use crate::reader::open_regular;
+use crate::storage::mount_of;
+use crate::sys;
+use crate::topology::mounts::Mount;
+
+/// Views of views that are followed.
+const MAX_VIEWS: usize = 4;
+/// A path; `PATH_MAX`.
+const MAX_PATH_BYTES: usize = 4096;
+
+/// Opens `path` and whatever it is a view of, and gives the last one to `then`: its path, mount, descriptor, identity, and
+/// whether it is another than `path`. A view that does not say what it is of is given itself.
+pub(crate) fn followed<T>(
+    path: &Path,
+    then: impl FnOnce(&Path, &Mount, BorrowedFd<'_>, FileIdentity, bool) -> Result<T, StorageError>,
+) -> Result<T, StorageError> {
+    let mut at = path.to_owned();
+    let (mut fd, mut identity) = open_regular(&at)?;
+    let mut mount = mount_of(fd.as_fd(), &at)?;
+    let mut views = 0;
+    while views < MAX_VIEWS
+        && let Some(next) = behind(&mount, fd.as_fd(), &at)
+    {
+        // The branch may be unreachable for us, or gone since: then the view itself has to do.
+        let Ok((next_fd, next_identity)) = open_regular(&next) else { break };
+        if next_identity.size_bytes != identity.size_bytes {
+            break;
+        }
+        mount = mount_of(next_fd.as_fd(), &next)?;
+        (fd, identity, at) = (next_fd, next_identity, next);
+        views += 1;
+    }
+    then(&at, &mount, fd.as_fd(), identity, views > 0)
+}
+
+/// What the file `path`, open as `fd`, is a view of.
+pub(crate) fn behind(mount: &Mount, fd: BorrowedFd<'_>, path: &Path) -> Option<PathBuf> {
+    match mount.kind.as_str() {
+        // mergerfs answers for any file with the branch that it would open (its manual, "runtime interface").
+        "fuse.mergerfs" => attribute(path, "user.mergerfs.fullpath").map(PathBuf::from),
+        // Unraid names the disk; the file has the same place on it as in the share (emhttp's own use of it).
+        "fuse.shfs" => {
+            let disk = attribute(path, "system.LOCATION").filter(|d| is_plain_name(d))?;
+            let within = real_path(fd)?.strip_prefix(&mount.mount_point).ok()?.to_owned();
+            Some(Path::new("/mnt").join(disk).join(within))
+        }
+        "overlay" => overlay(mount, fd),
+        _ => None,
+    }
+}
+
+fn attribute(path: &Path, name: &str) -> Option<String> {
+    let mut buffer = vec![0_u8; MAX_PATH_BYTES];
+    let n = rustix::fs::getxattr(path, name, &mut buffer[..]).ok()?;
+    let text = String::from_utf8(buffer.get(..n)?.to_vec()).ok()?;
+    Some(text.trim_end_matches('\0').to_owned()).filter(|t| !t.is_empty())
+}
+
+fn is_plain_name(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('.') && !name.contains('/')
+}
+
+/// Where an open file is, symbolic links resolved.
+fn real_path(fd: BorrowedFd<'_>) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()
+}
+
+/// The layer's file. FIEMAP through the overlay is answered by it (fs/overlayfs/inode.c `ovl_fiemap`), so that the right
+/// one has the same runs: that tells it from another of the same name in a lower layer.
+fn overlay(mount: &Mount, fd: BorrowedFd<'_>) -> Option<PathBuf> {
+    let within = real_path(fd)?.strip_prefix(&mount.mount_point).ok()?.to_owned();
+    let table = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let wanted = sys::fiemap::extents(fd, true).ok()?;
+    let line = table.lines().find(|l| l.split(' ').next() == Some(mount.id.to_string().as_str()))?;
+    layers(line).into_iter().map(|layer| layer.join(&within)).find(|file| {
+        open_regular(file)
+            .is_ok_and(|(layer, _)| sys::fiemap::extents(layer.as_fd(), false).is_ok_and(|e| e == wanted))
+    })
+}
+
+/// The layers of an overlay by its line in mountinfo, upper first.
+fn layers(line: &str) -> Vec<PathBuf> {
+    let options = line.rsplit(' ').next().unwrap_or("");
+    let (mut upper, mut lower) = (Vec::new(), Vec::new());
+    for option in split_unescaped(options, ',') {
+        // A comma within a name is three digits here, too; a colon has a backslash, which is three digits.
+        let option = crate::topology::mounts::unescape(&option);
+        if let Some(dir) = option.strip_prefix("upperdir=") {
+            upper.push(unescaped(dir));
+        } else if let Some(dirs) = option.strip_prefix("lowerdir=").or(option.strip_prefix("lowerdir+=")) {
+            lower.extend(split_unescaped(dirs, ':').iter().filter(|d| !d.is_empty()).map(|d| unescaped(d)));
+        }
+    }
+    upper.append(&mut lower);
+    upper
+}
+
+/// Splits where `at` is not behind a backslash.
+fn split_unescaped(text: &str, at: char) -> Vec<String> {
+    let (mut out, mut is_escaped) = (vec![String::new()], false);
+    for c in text.chars() {
+        if c == at && !is_escaped {
+            out.push(String::new());
+        } else if let Some(last) = out.last_mut() {
+            last.push(c);
+        }
+        is_escaped = c == '\\' && !is_escaped;
+    }
+    out
+}
+
+/// Without overlay's own backslashes.
+fn unescaped(text: &str) -> PathBuf {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        out.push(if c == '\\' { chars.next().unwrap_or('\\') } else { c });
+    }
+    out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_layers_of_an_overlay_are_listed_from_the_top() {
+        let line = "50 1 0:60 / /merged rw - overlay overlay rw,lowerdir=/a\\134:b:/c::/data,upperdir=/up\\040per,workdir=/w,xino=off";
+        let got = layers(line);
+        assert_eq!(got, ["/up per", "/a:b", "/c", "/data"].map(PathBuf::from));
+        assert!(layers("").is_empty());
+    }
+
+    #[test]
+    fn a_disk_name_cannot_lead_elsewhere() {
+        for (name, fine) in [("disk1", true), ("cache", true), ("..", false), ("a/b", false), ("", false)] {
+            assert_eq!(is_plain_name(name), fine, "{name}");
+        }
+    }
+}
