@@ -133,7 +133,7 @@ impl Device {
         trace: &Trace,
     ) -> Layout {
         let fresh;
-        let plan = if options.through_loops {
+        let plan = if options.through_loops > 0 {
             fresh = Plan::resolve(&Sysfs::system(), &self.mount, fd, options, trace);
             &fresh
         } else {
@@ -289,14 +289,6 @@ impl Plan {
 
 fn chunks_of(fd: BorrowedFd<'_>, trace: &Trace) -> Result<Vec<Chunk>, String> {
     sys::btrfs::chunks(fd).or_else(|_| trace.chunks(fd)).map_err(|e| e.to_string())
-}
-
-fn no_table(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::PermissionDenied => "its table takes CAP_SYS_ADMIN".to_owned(),
-        std::io::ErrorKind::NotFound => "device-mapper cannot be asked here".to_owned(),
-        _ => error.to_string(),
-    }
 }
 
 fn legs_unknown(sys_tree: &Sysfs, fsid: Option<&str>, has_block_mirror: bool) -> Option<String> {

@@ -21,14 +21,14 @@ pub(crate) use file_map::FileMap;
 pub struct LayoutOptions {
     /// Most pieces that are listed. Sums, fragments and evenness are of the whole file all the same.
     pub max_pieces: usize,
-    /// Goes on below loop devices, to the disks that their files are on. Without it a loop device is a disk.
-    pub through_loops: bool,
+    /// How many loop devices, one in the other, are followed to what their files are on. With 0 a loop device is a disk.
+    pub through_loops: u32,
 }
 
 impl Default for LayoutOptions {
     fn default() -> Self {
         // Some 15 MiB of JSON. 60 GB in 50,000 extents on one disk are 50,000.
-        Self { max_pieces: 200_000, through_loops: false }
+        Self { max_pieces: 200_000, through_loops: 0 }
     }
 }
 

@@ -38,8 +38,14 @@ pub(crate) trait Ask {
     /// The table of a dm device, or why it cannot be had.
     fn table(&self, device: (u32, u32)) -> Result<Table, String>;
 
-    /// What a loop device's backing file is, as a node; `Ok(None)` to stop at the loop device.
-    fn backing(&self, resolver: &mut Resolver<'_>, file: &Path) -> Result<Option<Arc<Node>>, String>;
+    /// What a loop device's backing file is, as a node; `Ok(None)` to stop at the loop device. `above` are the loop devices
+    /// that were followed to get here.
+    fn backing(
+        &self,
+        resolver: &mut Resolver<'_>,
+        file: &Path,
+        above: u32,
+    ) -> Result<Option<Arc<Node>>, String>;
 }
 
 /// Makes nodes; devices that occur twice are resolved once.
@@ -52,6 +58,8 @@ pub(crate) struct Resolver<'a> {
     /// Files whose contents the stack depends on, with those contents.
     stamps: Vec<(PathBuf, String)>,
     depth: usize,
+    /// Loop devices above the one at hand.
+    loops: u32,
 }
 
 /// Members an array may have here; the kernel's own limit is lower.
@@ -60,7 +68,7 @@ const MAX_MEMBERS: u32 = 4096;
 impl<'a> Resolver<'a> {
     pub(crate) fn new(sys: &'a Sysfs, ask: &'a dyn Ask) -> Self {
         let (leaves, gone) = (Vec::new(), Vec::new());
-        Self { sys, ask, leaves, gone, known: HashMap::new(), stamps: Vec::new(), depth: 0 }
+        Self { sys, ask, leaves, gone, known: HashMap::new(), stamps: Vec::new(), depth: 0, loops: 0 }
     }
 
     /// The disks found, by the indices that nodes use.
@@ -250,8 +258,11 @@ impl<'a> Resolver<'a> {
     }
 
     fn loop_device(&mut self, dir: &Path, file: &str, size_bytes: u64) -> Arc<Node> {
-        let ask = self.ask;
-        match ask.backing(self, Path::new(file)) {
+        let (ask, above) = (self.ask, self.loops);
+        self.loops += 1;
+        let backing = ask.backing(self, Path::new(file), above);
+        self.loops = above;
+        match backing {
             Ok(None) => self.leaf(dir),
             Ok(Some(below)) => part(Sysfs::number(dir, "loop/offset").unwrap_or(0), size_bytes, below),
             Err(why) => {
@@ -459,7 +470,7 @@ fn shaped(level: &Level, shape: &Shape, component: u64, size: u64, slots: Vec<Sl
             let mut start = 0_u64;
             let mut parts = Vec::new();
             for (member, size) in members.into_iter().zip(sizes) {
-                let len = if chunk > 0 { size / chunk * chunk } else { size };
+                let len = size - size.checked_rem(chunk).unwrap_or(0);
                 parts.push((start, len, member.node));
                 start = start.checked_add(len)?;
             }

@@ -88,8 +88,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) chunks: &'a dyn Fn(BorrowedFd<'_>) -> Result<Vec<Chunk>, String>,
     /// Which mount an open file is on.
     pub(crate) mount: &'a dyn Fn(BorrowedFd<'_>, &Path) -> Result<Mount, String>,
-    /// Whether to go on below loop devices.
-    pub(crate) through_loops: bool,
+    /// How many loop devices, one in the other, to go on below of.
+    pub(crate) through_loops: u32,
 }
 
 impl Ask for Machine<'_> {
@@ -97,9 +97,14 @@ impl Ask for Machine<'_> {
         (self.table)(device)
     }
 
-    fn backing(&self, resolver: &mut Resolver<'_>, file: &Path) -> Result<Option<Arc<Node>>, String> {
+    fn backing(
+        &self,
+        resolver: &mut Resolver<'_>,
+        file: &Path,
+        above: u32,
+    ) -> Result<Option<Arc<Node>>, String> {
         use rustix::fs::{FileType, Mode, OFlags};
-        if !self.through_loops {
+        if above >= self.through_loops {
             return Ok(None);
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;

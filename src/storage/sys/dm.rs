@@ -189,7 +189,7 @@ mod tests {
             b.extend(&spec);
             b.extend(text.as_bytes());
             b.push(0);
-            while b.len() % 8 != 0 {
+            while !b.len().is_multiple_of(8) {
                 b.push(0);
             }
             let next = u32::try_from(b.len() - HEADER_BYTES).unwrap();

@@ -63,6 +63,7 @@ pub(crate) struct Extents {
 }
 
 impl Extents {
+    #[cfg(test)]
     pub(crate) fn of(runs: Vec<Extent>) -> Self {
         Self { runs, ..Self::default() }
     }

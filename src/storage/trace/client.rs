@@ -171,7 +171,6 @@ impl Trace {
         told.map(|t| t.chunks).map_err(io::Error::other)
     }
 
-    #[allow(dead_code, reason = "for the maps and the topology of stacks, whose rooms ask")]
     /// The table of a device-mapper volume, `(major, minor)`.
     pub(crate) fn dm_table(&self, device: (u32, u32)) -> Result<Table, String> {
         match self.fact(&Question::Dm { device }, FACT_PATIENCE)? {

@@ -131,7 +131,8 @@ fn known(word: &str, w: &mut Words<'_>) -> Option<Kind> {
         "crypt" => {
             let cipher = w.word()?.chars().take(64).collect();
             // The key, and the sector that its counter begins with.
-            (w.word()?, w.word()?);
+            w.word()?;
+            w.word()?;
             Kind::Crypt { cipher, below: w.region()? }
         }
         "writecache" => {
