@@ -19,7 +19,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N")]
     max_pieces: Option<usize>,
     /// Go on below loop devices, to the disks that their files are on; at most so many, one in the other
-    #[arg(long, value_name = "N", num_args = 0..=1, default_value_t = 0, default_missing_value = "8")]
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_value_t = 0, default_missing_value = "8")]
     through_loops: u32,
     /// Read every byte from the disks at the places that are named and compare it with the file (root only)
     #[arg(long)]
