@@ -20,7 +20,6 @@ use crate::storage::mount_of;
 use crate::sys;
 use crate::topology::ask::ByTrace;
 use crate::topology::mounts::Mount;
-use crate::topology::roots::{Look, Roots};
 use crate::topology::sysfs::Sysfs;
 use crate::topology::{self, Shape};
 use crate::trace::Trace;
@@ -185,9 +184,8 @@ impl Plan {
             .then(|| sys::btrfs::fs_info(fd).ok().map(|i| (i.fsid, i.num_devices)))
             .flatten();
         let fsid = fingerprint.as_ref().map(|f| f.0.as_str());
-        let at = &mount.mount_point;
-        let roots = Roots::with_sys(sys_tree, Look::Open);
-        let top = topology::describe(&roots, &ByTrace(trace.clone()), mount, at, at, false);
+        let asked = ByTrace(trace.clone());
+        let top = topology::read(sys_tree, &asked, mount, fsid, &mount.mount_point);
         if ground.is_err() {
             // Which disks, if not where on them.
             for dir in top.disks.iter().filter_map(|name| sys_tree.by_name(name)) {

@@ -9,7 +9,7 @@ use crate::file::FileIdentity;
 use crate::reader::open_regular;
 use crate::storage::mount_of;
 use crate::sys;
-use crate::topology::mounts::Mount;
+use crate::topology::mounts::{Mount, split_escaped};
 
 /// Views of views that are followed.
 const MAX_VIEWS: usize = 4;
@@ -77,42 +77,18 @@ fn real_path(fd: BorrowedFd<'_>) -> Option<PathBuf> {
 /// one has the same runs: that tells it from another of the same name in a lower layer.
 fn overlay(mount: &Mount, fd: BorrowedFd<'_>) -> Option<PathBuf> {
     let within = real_path(fd)?.strip_prefix(&mount.mount_point).ok()?.to_owned();
-    let table = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
     let wanted = sys::fiemap::extents(fd, true).ok()?;
-    let line = table.lines().find(|l| l.split(' ').next() == Some(mount.id.to_string().as_str()))?;
-    layers(line).into_iter().map(|layer| layer.join(&within)).find(|file| {
+    layers(mount).into_iter().map(|layer| layer.join(&within)).find(|file| {
         open_regular(file)
             .is_ok_and(|(layer, _)| sys::fiemap::extents(layer.as_fd(), false).is_ok_and(|e| e == wanted))
     })
 }
 
-/// The layers of an overlay by its line in mountinfo, upper first.
-fn layers(line: &str) -> Vec<PathBuf> {
-    let options = line.rsplit(' ').next().unwrap_or("");
-    let (mut upper, mut lower) = (Vec::new(), Vec::new());
-    for option in split_unescaped(options, ',') {
-        // A comma within a name is three digits here, too; a colon has a backslash, which is three digits.
-        let option = crate::topology::mounts::unescape(&option);
-        if let Some(dir) = option.strip_prefix("upperdir=") {
-            upper.push(unescaped(dir));
-        } else if let Some(dirs) = option.strip_prefix("lowerdir=").or(option.strip_prefix("lowerdir+=")) {
-            lower.extend(split_unescaped(dirs, ':').iter().filter(|d| !d.is_empty()).map(|d| unescaped(d)));
-        }
-    }
-    upper.append(&mut lower);
-    upper
-}
-
-/// Splits where `at` is not behind a backslash.
-fn split_unescaped(text: &str, at: char) -> Vec<String> {
-    let (mut out, mut is_escaped) = (vec![String::new()], false);
-    for c in text.chars() {
-        if c == at && !is_escaped {
-            out.push(String::new());
-        } else if let Some(last) = out.last_mut() {
-            last.push(c);
-        }
-        is_escaped = c == '\\' && !is_escaped;
+/// The layers of an overlay, upper first.
+fn layers(mount: &Mount) -> Vec<PathBuf> {
+    let mut out: Vec<PathBuf> = mount.values("upperdir").map(|dir| unescaped(&dir)).collect();
+    for list in mount.values("lowerdir").chain(mount.values("lowerdir+")) {
+        out.extend(split_escaped(&list, ':').filter(|d| !d.is_empty()).map(unescaped));
     }
     out
 }
@@ -133,10 +109,10 @@ mod tests {
 
     #[test]
     fn the_layers_of_an_overlay_are_listed_from_the_top() {
-        let line = "50 1 0:60 / /merged rw - overlay overlay rw,lowerdir=/a\\134:b:/c::/data,upperdir=/up\\040per,workdir=/w,xino=off";
-        let got = layers(line);
-        assert_eq!(got, ["/up per", "/a:b", "/c", "/data"].map(PathBuf::from));
-        assert!(layers("").is_empty());
+        let options = "rw,lowerdir=/a\\134:b:/c::/data,upperdir=/up\\040per,workdir=/w,xino=off";
+        let mount = Mount { options: options.to_owned(), ..Mount::default() };
+        assert_eq!(layers(&mount), ["/up per", "/a:b", "/c", "/data"].map(PathBuf::from));
+        assert!(layers(&Mount::default()).is_empty());
     }
 
     #[test]

@@ -31,16 +31,16 @@ pub use node::{Advice, DiskFacts, Filesystem, LayoutKind, Node, Sync, Tier, Topo
 pub(crate) use shape::Shape;
 pub use watch::KnownVolume;
 
-use ask::{Ask, Unprivileged};
+use ask::Ask;
 use mounts::Mount;
 use roots::{Look, Roots};
 use stack::Builder;
 use sysfs::Sysfs;
 
 /// Reads the topology of a mounted filesystem, as the readers' plan needs it. `fsid` only for btrfs.
-pub(crate) fn read(sys: &Sysfs, mount: &Mount, fsid: Option<&str>, path: &Path) -> Topology {
+pub(crate) fn read(sys: &Sysfs, ask: &dyn Ask, mount: &Mount, fsid: Option<&str>, path: &Path) -> Topology {
     let roots = Roots::with_sys(sys, Look::Cached);
-    let mut b = Builder::new(&roots, &Unprivileged);
+    let mut b = Builder::new(&roots, ask);
     let node = match fsid {
         Some(id) => b.btrfs_by_id(id, &mount.mount_point),
         None => b.filesystem(mount, path, false),

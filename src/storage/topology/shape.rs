@@ -48,6 +48,7 @@ impl Shape {
     }
 
     /// The shape of a btrfs data profile over `devices` single disks.
+    #[cfg(test)]
     pub(crate) fn btrfs(profile: &str, devices: u32) -> Self {
         let n = devices.max(1);
         let rule = Rule::btrfs(profile);

@@ -4,8 +4,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Node;
-
 /// A sysfs tree.
 #[derive(Debug, Clone)]
 pub(crate) struct Sysfs {
@@ -169,12 +167,6 @@ impl Sysfs {
             return Some("a bcache device".to_owned());
         }
         (!Self::slaves(dir).is_empty()).then(|| "made of other devices".to_owned())
-    }
-
-    /// The node of a block device, with everything below it.
-    pub(crate) fn node(&self, dir: &Path) -> Node {
-        let roots = super::roots::Roots::with_sys(self, super::roots::Look::Cached);
-        super::stack::Builder::new(&roots, &super::ask::Unprivileged).device(dir)
     }
 
     /// Profiles of a mounted btrfs's data (`single`, `raid1`, ..) that hold something, and bytes in each.

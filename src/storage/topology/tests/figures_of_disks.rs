@@ -1,5 +1,6 @@
 //! Asleep, warm, sick: and never woken or kept awake by the question.
 
+use crate::topology::ask::Unprivileged;
 use std::sync::Arc;
 use std::time::Duration;
 
