@@ -156,7 +156,7 @@ impl Run {
 
     fn skip(self, n: u64) -> Self {
         let n = n.min(self.len_bytes);
-        Self { at: self.at + n, offset: self.offset + n, len_bytes: self.len_bytes - n }
+        Self { at: self.at + n, offset: self.offset + n, len_bytes: self.len_bytes - n, ..self }
     }
 
     /// The same bytes at another place of another node.

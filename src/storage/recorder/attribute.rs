@@ -91,7 +91,12 @@ pub(crate) fn places(map: &FileMap, fetched: &[ByteRange], numbers: &[u32]) -> V
         });
         for (place, part) in data.chain(rest) {
             let Some(device) = numbers.get(place.disk) else { continue };
-            out.push(Extent { device: *device, start: place.offset, end: place.offset + piece.len_bytes, part });
+            out.push(Extent {
+                device: *device,
+                start: place.offset,
+                end: place.offset + piece.len_bytes,
+                part,
+            });
         }
     }
     out
