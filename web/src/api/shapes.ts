@@ -206,6 +206,13 @@ export function diskRatesOf(value: unknown): DiskRate[] {
         write_bytes_per_s: number(row.write_bytes_per_s),
         reads_per_s: number(row.reads_per_s),
         busy_share: number(row.busy_share),
+        asleep: typeof row.asleep === "boolean" ? row.asleep : undefined,
+        asleep_source: text(row.asleep_source),
+        quiet_s: number(row.quiet_s),
+        temperature_c: number(row.temperature_c),
+        temperature_age_s: number(row.temperature_age_s),
+        health: row.health === "ok" || row.health === "failing" || row.health === "unknown" ? row.health : undefined,
+        health_why: text(row.health_why),
       },
     ];
   });
@@ -228,6 +235,7 @@ export function storageOf(value: unknown): StorageReport {
         path: text(object(library).path) ?? topology?.path ?? "",
         topology,
         error,
+        age_s: number(row.age_s),
       }));
     }),
     disks: diskRatesOf(report.disks),

@@ -461,6 +461,15 @@ export interface DiskRate {
   write_bytes_per_s?: number;
   reads_per_s?: number;
   busy_share?: number | null;
+  /** Newer than the tree's, where the answer has them: see `TopologyNode`. */
+  asleep?: boolean;
+  asleep_source?: string;
+  /** Seconds without a request. */
+  quiet_s?: number;
+  temperature_c?: number;
+  temperature_age_s?: number;
+  health?: "ok" | "failing" | "unknown";
+  health_why?: string;
 }
 
 /** A folder of a library on its volume. */
@@ -470,7 +479,10 @@ export interface Volume {
   name: string;
   path: string;
   topology: Topology | null;
+  /** Why it could not be told, or not be read anew. */
   error?: string;
+  /** Seconds since it was read. */
+  age_s?: number;
 }
 
 export interface StorageReport {

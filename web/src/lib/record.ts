@@ -180,7 +180,7 @@ export function compareRows(a: IoRecord, b: IoRecord): Compared[] {
     row("Metadata", metadataBytes, bytes, "less"),
     row("Read to make up lost bytes", makeUpBytes, bytes, "less"),
     row("Columns used", (r) => r.striping?.columns_used, (n) => String(Number(n.toFixed(1))), "more"),
-    row("of columns", (r) => r.striping?.columns, whole),
+    row("Columns there are", (r) => r.striping?.columns, whole),
     row("Evenness", (r) => r.striping?.evenness, percent, "more"),
     row("Mean request", meanRequest, bytes, "more"),
     row("Latency of the slowest disk, p95", worst, latency, "less"),

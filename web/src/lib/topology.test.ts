@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Topology, TopologyNode } from "../api/types";
-import { balanced, commonSleeves, layerWords, leavesOf, nodes, placesOf, poolsOf, readingOf, slicesOf, stackOf, troublesOf } from "./topology";
+import { balanced, commonSleeves, layerWords, leavesOf, nodes, placesOf, poolsOf, readingOf, slicesOf, stackOf, troublesOf, withFigures } from "./topology";
 
 const node = (kind: string, name: string, more: Partial<TopologyNode> = {}): TopologyNode => ({ kind, name, children: [], ...more });
 const disk = (name: string, more: Partial<TopologyNode> = {}) => node("disk", name, { size_bytes: 1000, ...more });
@@ -98,6 +98,14 @@ describe("troubles", () => {
     expect(troublesOf(topology(disk("sda", { health: "failing", health_why: "no spare sectors" })))[0]).toMatchObject({ tone: "bad", text: "sda says that it is failing: no spare sectors." });
     expect(troublesOf(topology(node("unknown", "dm-7", { why: "era target" })))[0]).toMatchObject({ tone: "warn", text: "dm-7: era target." });
     expect(troublesOf(topology(node("zfs", "tank", { state: "SUSPENDED", children: [disk("sda")] })))[0]?.tone).toBe("bad");
+  });
+});
+
+describe("figures", () => {
+  it("are newer than the tree where they are there, and leave the rest", () => {
+    const old = disk("sda", { asleep: false, temperature_c: 30, health: "ok" });
+    expect(withFigures(old, { disk: "sda", read_bytes_per_s: 0, asleep: true })).toMatchObject({ asleep: true, temperature_c: 30, health: "ok" });
+    expect(withFigures(old, undefined)).toBe(old);
   });
 });
 

@@ -1,6 +1,6 @@
 /** From a volume's tree to what is drawn of it and said about it. Pure. */
 
-import type { SyncState, Topology, TopologyNode, Volume } from "../api/types";
+import type { DiskRate, SyncState, Topology, TopologyNode, Volume } from "../api/types";
 import { bytes, count, duration, percent, rate } from "./format";
 import { byDisk } from "./hue";
 
@@ -340,6 +340,7 @@ export interface PoolView {
   key: string;
   topology: Topology | null;
   error?: string;
+  age_s?: number;
   folders: { library: string; name: string; path: string }[];
 }
 
@@ -351,7 +352,7 @@ export function poolsOf(volumes: Volume[]): PoolView[] {
     const folder = { library: volume.library, name: volume.name, path: volume.path };
     const pool = pools.get(key);
     if (pool) pool.folders.push(folder);
-    else pools.set(key, { key, topology: t, error: volume.error, folders: [folder] });
+    else pools.set(key, { key, topology: t, error: volume.error, age_s: volume.age_s, folders: [folder] });
   });
   return [...pools.values()];
 }
@@ -379,6 +380,20 @@ export function tierWords(topology: Topology): string {
   if (!tier || tier.fast.length === 0) return "";
   const mode = tier.mode ? ` (${tier.mode})` : "";
   return `${tier.fast.join(" and ")} ${tier.fast.length === 1 ? "is" : "are"} ${TIERS[tier.kind] ?? tier.kind}${mode} before ${tier.slow.length > 4 ? count(tier.slow.length, "slower disk") : tier.slow.join(", ") || "slower disks"}.`;
+}
+
+/** A disk with what was learnt of it since its tree was read. */
+export function withFigures(node: TopologyNode, figures: DiskRate | undefined): TopologyNode {
+  if (!figures) return node;
+  return {
+    ...node,
+    asleep: figures.asleep ?? node.asleep,
+    asleep_source: figures.asleep_source ?? node.asleep_source,
+    temperature_c: figures.temperature_c ?? node.temperature_c,
+    temperature_age_s: figures.temperature_age_s ?? node.temperature_age_s,
+    health: figures.health ?? node.health,
+    health_why: figures.health_why ?? node.health_why,
+  };
 }
 
 /** What is below a disk that is itself a file or a network device. */

@@ -13,6 +13,8 @@ export interface StreamOn {
 
 export interface Live {
   readonly rates: ReadonlyMap<string, DiskRate>;
+  /** Of the last answer of the storage route: sleep, temperature, health. */
+  readonly figures: ReadonlyMap<string, DiskRate>;
   readonly past: ReadonlyMap<string, Past>;
   readonly colours: ReadonlyMap<string, string>;
   readonly streams: ReadonlyMap<string, StreamOn[]>;
