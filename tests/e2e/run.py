@@ -16,6 +16,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "rigs")]
+import accuracy
 import browser as browsers
 import layout
 import pool as pools
@@ -284,6 +285,7 @@ def run():
             with stage.case(name):
                 need(why)
                 unprivileged(profile, source)
+    accuracy.run(stage, source, why)
     return stage.finish()
 
 

@@ -15,7 +15,8 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", "rigs")]
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "rigs")]
+import disks_faults
 import pool as pools
 import report
 import server as servers
@@ -302,6 +303,7 @@ def run():
         workers(stage, scratch)
         vanished(stage, scratch)
         killed(stage, scratch)
+        disks_faults.run(stage, lambda: samples("clips"))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return stage.finish()

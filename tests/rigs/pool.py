@@ -306,13 +306,13 @@ def evict(*paths):
     for path in paths:
         fd = os.open(path, os.O_RDONLY)
         try:
-            for _ in range(20):
+            for attempt in range(100):
                 os.fsync(fd)
                 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
                 left = int(sh("fincore", "-b", "-n", "-o", "RES", path).strip() or 0)
                 if left == 0:
                     break
-                time.sleep(0.05)  # pages that sit in a CPU's own batch are only freed when it drains
+                time.sleep(0.02 * min(attempt + 1, 10))  # pages that sit in a CPU's own batch are only freed when it drains
             else:
                 raise RuntimeError("%s: %d bytes stay in memory" % (path, left))
         finally:
