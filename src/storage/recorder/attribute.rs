@@ -120,6 +120,8 @@ pub(crate) struct Request {
     pub(crate) issue_us: u64,
     pub(crate) complete_us: Option<u64>,
     pub(crate) is_sequential: bool,
+    /// The disk answered with an error, at least for a part.
+    pub(crate) is_failed: bool,
     is_taken: bool,
 }
 
@@ -140,6 +142,7 @@ impl Requests {
                 issue_us: e.time_us,
                 complete_us: None,
                 is_sequential,
+                is_failed: false,
                 is_taken: false,
             },
         );
@@ -155,6 +158,7 @@ impl Requests {
         // A request may complete in parts; the last one counts.
         if let Some(r) = self.covering(e.start_byte()) {
             r.complete_us = Some(e.time_us);
+            r.is_failed |= e.is_failed;
         }
     }
 
@@ -196,7 +200,17 @@ mod tests {
     use std::sync::Arc;
 
     fn event(op: BlockOp, time_us: u64, sector: u64, sectors: u32) -> BlockEvent {
-        BlockEvent { op, time_us, tid: 7, pid: 7, device: 1, sector, sectors, is_metadata: false }
+        BlockEvent {
+            op,
+            time_us,
+            tid: 7,
+            pid: 7,
+            device: 1,
+            sector,
+            sectors,
+            is_metadata: false,
+            is_failed: false,
+        }
     }
 
     fn raid(kind: u64, sub_stripes: u16, n: u64) -> FileMap {
@@ -218,6 +232,16 @@ mod tests {
 
     fn r(start: u64, end: u64) -> ByteRange {
         ByteRange::new(start, end).unwrap()
+    }
+
+    #[test]
+    fn a_request_of_which_a_part_failed_is_a_failed_one() {
+        let mut requests = Requests::default();
+        requests.issued(&event(BlockOp::Issue, 10, 0, 16));
+        requests.completed(&BlockEvent { is_failed: true, ..event(BlockOp::Complete, 20, 0, 8) });
+        requests.completed(&event(BlockOp::Complete, 30, 8, 8));
+        let taken = requests.take(&event(BlockOp::Queue, 5, 0, 16));
+        assert!(matches!(taken, Taken::Now(r) if r.is_failed && r.complete_us == Some(30)), "{taken:?}");
     }
 
     #[test]
@@ -276,6 +300,7 @@ mod tests {
             issue_us: 11,
             complete_us: Some(50),
             is_sequential: false,
+            is_failed: false,
             is_taken: true,
         };
         assert_eq!(q.take(&a), Taken::Now(want));

@@ -236,6 +236,7 @@ impl Live {
         let at_us = self.since_start(bio.time_us);
         let tally = self.disks.entry(Arc::clone(disk)).or_default();
         let taken = requests.take(bio);
+        tally.failed += u64::from(matches!(taken, Taken::Now(r) if r.is_failed));
         if bio.is_metadata {
             tally.metadata_bytes += bio.len_bytes();
             return;
@@ -472,6 +473,7 @@ impl Live {
             latency_us: t.latency.percentiles(),
             share: ratio(t.read_bytes, on_disks),
             busy_share: ratio(t.busy_us(), elapsed_us).min(1.0),
+            failed_reads: t.failed,
         };
         self.disks.iter().map(row).collect()
     }
@@ -481,7 +483,9 @@ impl Live {
         let only: Vec<u64> = bytes.iter().map(|(_, b)| *b).collect();
         let (requests, request_bytes) =
             self.disks.values().fold((0, 0), |(n, b), t| (n + t.requests, b + t.request_bytes));
+        let failed: Vec<&str> = self.disks.iter().filter(|(_, t)| t.failed > 0).map(|(d, _)| &**d).collect();
         let facts = Facts {
+            failed: &failed,
             level: &shape.level,
             columns: shape.columns,
             copies: shape.copies,

@@ -104,6 +104,15 @@ pub struct DiskIo {
     pub share: f64,
     /// Share of the time in which the disk worked for this stream.
     pub busy_share: f64,
+    /// Requests that the disk answered with an error; absent where there were none, or none could be seen
+    /// (`sampled_map`). On a mirror another copy then gave the bytes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed_reads: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// Of a distribution.

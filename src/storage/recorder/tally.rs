@@ -70,6 +70,8 @@ pub(crate) struct Tally {
     pub(crate) requests: u64,
     pub(crate) request_bytes: u64,
     pub(crate) sequential: u64,
+    /// Requests that the disk answered with an error.
+    pub(crate) failed: u64,
     pub(crate) latency: Histogram,
     busy_us: u64,
     busy_until_us: u64,

@@ -19,6 +19,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) unattributed_bytes: u64,
     /// Mean size of a disk request.
     pub(crate) request_bytes: u64,
+    /// Disks that answered with errors.
+    pub(crate) failed: &'a [&'a str],
 }
 
 /// Disks that did a noticeable part: a stray request does not make a column.
@@ -38,10 +40,12 @@ fn list(names: &[&str]) -> String {
 /// See the module.
 pub(crate) fn verdict(f: &Facts<'_>) -> String {
     let read: u64 = f.bytes.iter().map(|(_, b)| b).sum();
+    // First: nothing else that can be said of the volume is as urgent.
+    let mut text = errors(f);
     if read == 0 {
-        return nothing_on_disks(f);
+        return text + &nothing_on_disks(f);
     }
-    let mut text = by_level(f, &used(f.bytes));
+    text.push_str(&by_level(f, &used(f.bytes)));
     if f.served_bytes > 0 && ratio(f.cached_bytes, f.served_bytes) >= 0.1 {
         let percent = percent(f.cached_bytes, f.served_bytes);
         text.push_str(&format!(" {percent} % of what was sent came from memory."));
@@ -51,6 +55,14 @@ pub(crate) fn verdict(f: &Facts<'_>) -> String {
         text.push_str(&format!(" For {percent} % of the bytes it is not known which disk gave them."));
     }
     text
+}
+
+fn errors(f: &Facts<'_>) -> String {
+    if f.failed.is_empty() {
+        return String::new();
+    }
+    let rest = if f.copies > 1 { "another copy gave those bytes" } else { "there is no other copy" };
+    format!("{} answered reads with errors: {rest}. ", list(f.failed))
 }
 
 fn percent(part: u64, whole: u64) -> u64 {
@@ -137,6 +149,7 @@ mod tests {
             cached_bytes: 0,
             unattributed_bytes: 0,
             request_bytes: 512 << 10,
+            failed: &[],
         }
     }
 
@@ -146,6 +159,21 @@ mod tests {
         assert_eq!(
             verdict(&facts("raid1", 1, 2, &bytes)),
             "All reads came from one of the 2 copies, on sdb: a btrfs mirror serves one reader from one disk. A second viewer may use the other; raid10 on four disks would let one stream use two at once."
+        );
+    }
+
+    #[test]
+    fn a_disk_that_fails_is_named_before_anything_else() {
+        let bytes = names(&[("sda", 1 << 20), ("sdb", 1 << 30)]);
+        let text = verdict(&Facts { failed: &["sda"], ..facts("raid1", 1, 2, &bytes) });
+        assert!(
+            text.starts_with("sda answered reads with errors: another copy gave those bytes. "),
+            "{text}"
+        );
+        let text = verdict(&Facts { failed: &["sda", "sdb"], ..facts("raid0", 2, 1, &bytes) });
+        assert!(
+            text.starts_with("sda and sdb answered reads with errors: there is no other copy. "),
+            "{text}"
         );
     }
 

@@ -25,6 +25,8 @@ pub(super) struct Format {
     sectors: usize,
     rwbs: usize,
     rwbs_len: usize,
+    /// Of completions alone, and not of every kernel's.
+    error: Option<usize>,
 }
 
 /// Where tracefs may be mounted.
@@ -83,6 +85,7 @@ fn parse(text: &str, id: u16, op: BlockOp) -> Option<Format> {
         sectors: wide("nr_sector", 4)?,
         rwbs,
         rwbs_len,
+        error: wide("error", 4),
     })
 }
 
@@ -100,6 +103,7 @@ impl Format {
             sector: field_u64(raw, self.sector)?,
             sectors: field_u32(raw, self.sectors)?,
             is_metadata: rwbs.contains(&b'M'),
+            is_failed: self.error.and_then(|at| field_u32(raw, at)).is_some_and(|errno| errno != 0),
         })
     }
 }
@@ -152,9 +156,21 @@ format:
             sector: 2048,
             sectors: 256,
             is_metadata: true,
+            is_failed: false,
         };
         assert_eq!(f.event(&raw, 11, 10, 5_999), Some(want));
         assert_eq!(f.event(&raw[..40], 11, 10, 5_999), None);
+    }
+
+    #[test]
+    fn a_completion_with_an_error_is_a_failed_one() {
+        let text = ISSUE.replace("unsigned int bytes;", "int error;");
+        let f = parse(&text, 1204, BlockOp::Complete).unwrap();
+        let mut raw = vec![0_u8; 64];
+        raw[34] = b'R';
+        assert_eq!(f.event(&raw, 1, 1, 0).map(|e| e.is_failed), Some(false));
+        raw[28..32].copy_from_slice(&(-5_i32).to_ne_bytes());
+        assert_eq!(f.event(&raw, 1, 1, 0).map(|e| e.is_failed), Some(true));
     }
 
     #[test]

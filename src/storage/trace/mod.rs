@@ -47,6 +47,8 @@ pub(crate) struct BlockEvent {
     pub(crate) sectors: u32,
     /// `M` in `rwbs`: extent trees, checksums, inodes.
     pub(crate) is_metadata: bool,
+    /// Of a completion: the disk answered with an error.
+    pub(crate) is_failed: bool,
 }
 
 impl BlockEvent {

@@ -217,7 +217,7 @@ fn put_event(out: Out, e: &BlockEvent) -> Out {
     };
     out.u8(op)
         .u8(u8::from(e.is_metadata))
-        .u16(0)
+        .u16(u16::from(e.is_failed))
         .u32(e.tid)
         .u32(e.pid)
         .u32(e.device)
@@ -235,10 +235,10 @@ fn get_event(i: &mut In<'_>) -> Option<BlockEvent> {
         _ => return None,
     };
     let is_metadata = i.u8()? != 0;
-    i.u16()?;
+    let is_failed = i.u16()? != 0;
     let (tid, pid, device) = (i.u32()?, i.u32()?, i.u32()?);
     let (sector, time_us) = (i.u64()?, i.u64()?);
-    Some(BlockEvent { op, time_us, tid, pid, device, sector, sectors: i.u32()?, is_metadata })
+    Some(BlockEvent { op, time_us, tid, pid, device, sector, sectors: i.u32()?, is_metadata, is_failed })
 }
 
 fn put_chunk(out: Out, c: &Chunk) -> Out {
@@ -269,6 +269,7 @@ mod tests {
             sector: 4,
             sectors: 5,
             is_metadata: true,
+            is_failed: true,
         }
     }
 
