@@ -29,6 +29,20 @@ const MAX_WAITING: usize = 4096;
 /// would deal the stream out over all threads, and on a mirror over all disks.
 const LOYALTY: Duration = Duration::from_millis(8);
 
+/// A read that takes longer hangs: a disk that wakes up, or one that will not. When all threads are at such
+/// reads, spare ones are started, so that what lies on other disks of the same filesystem goes on.
+const HANGS_AFTER: Duration = Duration::from_secs(2);
+
+/// Spare threads per device, at most. A viewer of a hung disk holds up to `HANGING_PER_STREAM` of them.
+const SPARES: usize = 64;
+
+/// Hanging reads that one stream may have: what it waits for, what is read ahead of that, and what it asks for
+/// after a jump. Others of it wait for these.
+const HANGING_PER_STREAM: usize = 3;
+
+/// A spare thread that has nothing to do for so long ends.
+const SPARE_IDLE: Duration = Duration::from_secs(10);
+
 /// Size of the throw-away buffer of a thread: stays in a second-level cache (see `sys::fill_cache`).
 pub(crate) const BUFFER_BYTES: usize = 64 << 10;
 
@@ -81,11 +95,59 @@ struct State {
     waiting: VecDeque<Job>,
     /// Since when each thread has been at its request.
     busy: [Option<Instant>; THREADS],
+    /// Threads, spare ones and the one that watches included.
     running: usize,
+    /// Of them, spare ones.
+    spares: usize,
+    /// Reads under way, on any thread.
+    reads: Vec<Reading>,
+    /// The thread that watches looks by itself: nobody need wake it.
+    is_watched: bool,
     tids: Vec<u32>,
     is_closed: bool,
     /// No new requests are expected: the threads end when the queue is empty.
     is_retired: bool,
+}
+
+/// A read under way.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    tid: u32,
+    affinity: u64,
+    since: Instant,
+}
+
+impl State {
+    /// Whether threads end.
+    fn is_over(&self) -> bool {
+        self.is_closed || (self.is_retired && self.waiting.is_empty())
+    }
+
+    /// Requests wait, and no thread is free to look at them.
+    fn is_blocked(&self) -> bool {
+        !self.waiting.is_empty() && self.reads.len() >= THREADS + self.spares
+    }
+
+    /// Whether a stream has as many hanging reads as it may.
+    fn has_its_share(&self, affinity: u64, now: Instant) -> bool {
+        let hangs = |r: &&Reading| r.affinity == affinity && r.hangs(now);
+        self.reads.iter().filter(hangs).count() >= HANGING_PER_STREAM
+    }
+
+    /// How many threads to add: one for each request that may run, if every thread hangs.
+    fn spares_wanted(&self, now: Instant) -> usize {
+        if !self.is_blocked() || !self.reads.iter().all(|r| r.hangs(now)) {
+            return 0;
+        }
+        let fit = self.waiting.iter().filter(|j| !self.has_its_share(j.affinity, now)).count();
+        fit.min(SPARES.saturating_sub(self.spares))
+    }
+}
+
+impl Reading {
+    fn hangs(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.since) >= HANGS_AFTER
+    }
 }
 
 struct Inner {
@@ -93,7 +155,14 @@ struct Inner {
     // Not `base::sync::Mutex`: a condition variable needs the standard guard. It is a leaf: nothing else is
     // locked under it.
     state: Mutex<State>,
-    changed: Condvar,
+    /// One a thread: a request wakes the one that it prefers, not all of them.
+    changed: [Condvar; THREADS],
+    /// For spare threads.
+    spare: Condvar,
+    /// For the thread that watches: no thread is free.
+    blocked: Condvar,
+    /// A thread has ended.
+    ended: Condvar,
 }
 
 /// The threads.
@@ -105,20 +174,17 @@ impl Pool {
     pub(crate) fn start(name: &str) -> Result<Self, StorageError> {
         let inner = Arc::new(Inner {
             name: name.to_owned(),
-            state: Mutex::new(State { running: THREADS, ..State::default() }),
-            changed: Condvar::new(),
+            state: Mutex::new(State { running: THREADS + 1, ..State::default() }),
+            changed: std::array::from_fn(|_| Condvar::new()),
+            spare: Condvar::new(),
+            blocked: Condvar::new(),
+            ended: Condvar::new(),
         });
-        for i in 0..THREADS {
-            let worker = Arc::clone(&inner);
-            thread::Builder::new()
-                .name(format!("read-{i} {name}"))
-                .stack_size(256 << 10)
-                .spawn(move || worker.work(i))
-                .map_err(|source| {
-                    inner.close();
-                    StorageError::Thread { name: format!("read-{i} {name}"), source }
-                })?;
-        }
+        let started =
+            (0..THREADS).try_for_each(|i| inner.spawn(format!("read-{i} {name}"), move |w| w.work(i)));
+        started
+            .and_then(|()| inner.spawn(format!("read-watch {name}"), |w| w.watch()))
+            .inspect_err(|_| inner.close())?;
         Ok(Self(inner))
     }
 
@@ -134,16 +200,25 @@ impl Pool {
                 return Err(StorageError::QueueFull { device: self.0.name.clone(), waiting: MAX_WAITING });
             }
         }
+        let home = home(&job);
         state.waiting.push_back(job);
+        let is_free = state.busy[home].is_none();
+        self.0.wake_watch(&state);
         drop(state);
-        self.0.changed.notify_all();
+        if is_free {
+            self.0.changed[home].notify_one();
+        } else {
+            // Somebody may have to take it for the one that is busy.
+            self.0.wake_all();
+        }
         Ok(())
     }
 
     /// The threads serve what waits and end: for a filesystem that was unmounted, on which nothing is open.
     pub(crate) fn retire(&self) {
         self.0.lock().is_retired = true;
-        self.0.changed.notify_all();
+        self.0.wake_all();
+        self.0.blocked.notify_one();
     }
 
     /// Whether nothing waits: speculative work may be added.
@@ -168,7 +243,7 @@ impl Pool {
             if left.is_zero() {
                 return false;
             }
-            (state, _) = self.0.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+            (state, _) = self.0.ended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
         }
         true
     }
@@ -186,14 +261,78 @@ impl Inner {
         drop(state);
         // Outside the lock: dropping an answer's sender wakes its asker.
         drop(dropped);
-        self.changed.notify_all();
+        self.wake_all();
+        self.blocked.notify_one();
     }
 
+    fn wake_all(&self) {
+        self.changed.iter().for_each(Condvar::notify_one);
+        self.spare.notify_all();
+    }
+
+    /// Wakes the thread that watches, if there is something to watch and it does not do so already.
+    fn wake_watch(&self, state: &State) {
+        if !state.is_watched && state.is_blocked() {
+            self.blocked.notify_one();
+        }
+    }
+
+    fn spawn(
+        self: &Arc<Self>,
+        name: String,
+        run: impl FnOnce(Arc<Self>) + Send + 'static,
+    ) -> Result<(), StorageError> {
+        let inner = Arc::clone(self);
+        thread::Builder::new()
+            .name(name.clone())
+            .stack_size(256 << 10)
+            .spawn(move || run(inner))
+            .map(drop)
+            .map_err(|source| StorageError::Thread { name, source })
+    }
+
+    /// Starts spare threads while all others hang. Sleeps unless requests wait and no thread is free.
+    fn watch(self: &Arc<Self>) {
+        let mut state = self.lock();
+        while !state.is_over() {
+            state.is_watched = state.is_blocked();
+            if !state.is_watched {
+                state = self.blocked.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let more = state.spares_wanted(clock::instant());
+            let first = state.spares;
+            state.spares += more;
+            state.running += more;
+            drop(state);
+            if more > 0 {
+                tracing::warn!(device = %self.name, threads = more, "reads hang: others go on on spare threads");
+            }
+            for i in first..first + more {
+                if let Err(error) = self.spawn(format!("read+{i} {}", self.name), |w| w.work(THREADS)) {
+                    tracing::warn!(device = %self.name, error = %error, "no spare thread");
+                    let mut state = self.lock();
+                    state.spares -= 1;
+                    state.running -= 1;
+                }
+            }
+            state = self.lock();
+            (state, _) =
+                self.blocked.wait_timeout(state, HANGS_AFTER / 4).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.running -= 1;
+        drop(state);
+        self.ended.notify_all();
+    }
+
+    /// A thread's life. `index` is its own number, or `THREADS` for every spare one.
     fn work(&self, index: usize) {
         let tid = u32::try_from(rustix::thread::gettid().as_raw_nonzero().get()).unwrap_or(0);
         let mut buffer = vec![0_u8; BUFFER_BYTES];
-        self.lock().tids.push(tid);
-        while let Some(job) = self.next(index) {
+        if index < THREADS {
+            self.lock().tids.push(tid);
+        }
+        while let Some(job) = self.next(index, tid) {
             // Abandon reads, never answers: `run` is only skipped when nobody holds the other end.
             if (job.wanted)() {
                 let run = std::panic::AssertUnwindSafe(|| (job.run)(&mut Lane { tid, buffer: &mut buffer }));
@@ -202,38 +341,65 @@ impl Inner {
                 }
             }
         }
-        self.lock().running -= 1;
-        self.changed.notify_all();
+        let mut state = self.lock();
+        state.running -= 1;
+        state.spares -= usize::from(index >= THREADS);
+        drop(state);
+        self.ended.notify_all();
     }
 
-    fn next(&self, index: usize) -> Option<Job> {
+    fn next(&self, index: usize, tid: u32) -> Option<Job> {
         let mut state = self.lock();
-        state.busy[index] = None;
+        state.reads.retain(|r| r.tid != tid);
+        if let Some(busy) = state.busy.get_mut(index) {
+            *busy = None;
+        }
+        let changed = self.changed.get(index).unwrap_or(&self.spare);
+        let mut idle_since = None;
         loop {
-            if state.is_closed || (state.is_retired && state.waiting.is_empty()) {
+            if state.is_over() {
                 return None;
             }
             let now = clock::instant();
-            match choose(&state, index, now) {
+            let wait = match choose(&state, index, now) {
                 Choice::Take(at) => {
-                    state.busy[index] = Some(now);
-                    let job = state.waiting.remove(at);
+                    if let Some(busy) = state.busy.get_mut(index) {
+                        *busy = Some(now);
+                    }
+                    let job = state.waiting.remove(at)?;
+                    state.reads.push(Reading { tid, affinity: job.affinity, since: now });
+                    self.wake_watch(&state);
                     let more = !state.waiting.is_empty();
                     drop(state);
                     if more {
                         // Its own thread has just become busy: others may come to take what prefers it.
-                        self.changed.notify_all();
+                        self.wake_all();
                     }
-                    return job;
+                    return Some(job);
                 }
-                Choice::Look(after) => {
-                    (state, _) =
-                        self.changed.wait_timeout(state, after).unwrap_or_else(PoisonError::into_inner);
+                Choice::Look(after) => Some(after),
+                Choice::Sleep => None,
+            };
+            let wait = if index < THREADS {
+                wait
+            } else {
+                let idle = now.saturating_duration_since(*idle_since.get_or_insert(now));
+                if idle >= SPARE_IDLE {
+                    return None;
                 }
-                Choice::Sleep => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-            }
+                Some(wait.unwrap_or(SPARE_IDLE).min(SPARE_IDLE - idle))
+            };
+            state = match wait {
+                Some(after) => changed.wait_timeout(state, after).unwrap_or_else(PoisonError::into_inner).0,
+                None => changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
         }
     }
+}
+
+/// The thread that a request prefers.
+fn home(job: &Job) -> usize {
+    usize::try_from(job.affinity % THREADS as u64).unwrap_or(0)
 }
 
 /// What a free thread does.
@@ -249,14 +415,18 @@ enum Choice {
 /// The first request that thread `index` should take: one of its own, or one whose own thread has been busy
 /// for too long.
 fn choose(state: &State, index: usize, now: Instant) -> Choice {
-    let home = |j: &Job| usize::try_from(j.affinity % THREADS as u64).unwrap_or(0);
-    if let Some(at) = state.waiting.iter().position(|j| home(j) == index) {
+    let hangs = state.reads.iter().any(|r| r.hangs(now));
+    let may_run = |j: &Job| !hangs || !state.has_its_share(j.affinity, now);
+    if let Some(at) = state.waiting.iter().position(|j| home(j) == index && may_run(j)) {
         return Choice::Take(at);
     }
     let mut soonest = None;
     for (at, job) in state.waiting.iter().enumerate() {
         // A free thread will take its own by itself.
         let Some(since) = state.busy[home(job)] else { continue };
+        if !may_run(job) {
+            continue;
+        }
         match LOYALTY.checked_sub(now.saturating_duration_since(since)) {
             Some(left) if !left.is_zero() => soonest = Some(soonest.map_or(left, |s: Duration| s.min(left))),
             _ => return Choice::Take(at),
@@ -322,6 +492,49 @@ mod tests {
         rx.recv_timeout(Duration::from_secs(20)).unwrap();
         drop(hold);
         assert!(pool.close(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn streams_on_a_disk_that_hangs_leave_threads_to_those_on_others() {
+        let pool = Pool::start("t").unwrap();
+        let (hold, held) = mpsc::channel::<()>();
+        let held = Arc::new(Mutex::new(held));
+        // Six viewers of a hung disk: two requests each, three times as many as there are threads.
+        for n in 0..12 {
+            let held = Arc::clone(&held);
+            pool.submit(job(n % 6, move |_| {
+                let _ = held.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            }))
+            .unwrap();
+        }
+        let (tx, rx) = mpsc::channel();
+        for _ in 0..20 {
+            let tx = tx.clone();
+            pool.submit(job(7, move |_| tx.send(()).unwrap())).unwrap();
+            rx.recv_timeout(Duration::from_secs(30)).unwrap();
+        }
+        drop(hold);
+        assert!(pool.close(Duration::from_secs(20)));
+    }
+
+    #[test]
+    fn spare_threads_are_wanted_only_when_all_hang_and_no_stream_gets_more_than_its_share() {
+        let now = clock::instant();
+        let then = now.checked_sub(HANGS_AFTER).unwrap();
+        let read = |tid, affinity, since| Reading { tid, affinity, since };
+        let mut state = State::default();
+        state.waiting.push_back(job(9, |_| ()));
+        state.waiting.push_back(job(1, |_| ()));
+        state.reads = (0..4).map(|tid| read(tid, 1, if tid == 3 { now } else { then })).collect();
+        assert_eq!(state.spares_wanted(now), 0);
+        state.reads[3].since = then;
+        // Stream 1 has four reads that hang, and waits for them.
+        assert_eq!(state.spares_wanted(now), 1);
+        assert_eq!(choose(&state, THREADS, now), Choice::Sleep);
+        state.busy = [Some(then); THREADS];
+        assert_eq!(choose(&state, THREADS, now), Choice::Take(0));
+        state.spares = SPARES;
+        assert_eq!(state.spares_wanted(now), 0);
     }
 
     #[test]
