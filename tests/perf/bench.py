@@ -18,7 +18,7 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", "rigs")]
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "rigs")]
 import report
 import server as servers
 from report import check
@@ -401,7 +401,12 @@ def memory_of(pid):
     return values["rss"], values["pss"]
 
 
-ALL = {"files": files, "start": start, "speed": speed, "scan": scan, "idle": idle}
+def overhead(options):
+    import overhead as of_the_record
+    return of_the_record.overhead(options)
+
+
+ALL = {"files": files, "start": start, "speed": speed, "scan": scan, "idle": idle, "overhead": overhead}
 WITHOUT = {"files", "scan"}
 
 

@@ -87,7 +87,7 @@ class Pool:
     """One mounted filesystem over its own loop devices. `disks` maps the kernel's name of a disk to its device path;
     `devices` are what the filesystem is on (partitions, where there are some)."""
 
-    def __init__(self, profile, size_mib=512, rotational=False, owner=None, model=None, settings=()):
+    def __init__(self, profile, size_mib=512, rotational=False, owner=None, model=None, settings=(), ram=False):
         self.profile, self.size_mib, self.rotational = profile, size_mib, rotational or bool(model)
         self.plan = PROFILES[profile]
         self.kind, self.count, self.data, self.meta = self.plan.kind, self.plan.disks, self.plan.data, self.plan.meta
@@ -95,6 +95,8 @@ class Pool:
         self.mount = os.path.join(self.dir, "mnt")
         self.owner, self.loops, self.devices, self.missing = owner or os.getpid(), [], [], set()
         self.branches = []
+        # In memory: as fast as loop devices get, for what is measured against the rest of the path.
+        self.images = os.path.join("/dev/shm", "spindle-rig-" + os.path.basename(self.dir)) if ram else self.dir
         self.preset, self.settings, self.model = model, settings, None
 
     @property
@@ -114,9 +116,10 @@ class Pool:
         os.makedirs(self.mount)
         os.chmod(STATE, 0o755)
         self._note()
+        os.makedirs(self.images, exist_ok=True)
         images = {}
         for number in range(self.count):
-            images["d%d" % number] = os.path.join(self.dir, "disk%d.img" % number)
+            images["d%d" % number] = os.path.join(self.images, "disk%d.img" % number)
             with open(images["d%d" % number], "wb") as out:
                 out.truncate(self.size_mib << 20)
         if self.preset:
@@ -207,7 +210,7 @@ class Pool:
 
     def _note(self):
         with open(os.path.join(self.dir, "state.json"), "w") as out:
-            json.dump({"owner": self.owner, "mounts": [self.mount] + self.branches, "loops": self.loops, "model": bool(self.preset)}, out)
+            json.dump({"owner": self.owner, "mounts": [self.mount] + self.branches, "loops": self.loops, "model": bool(self.preset), "images": self.images}, out)
 
     def down(self):
         if self.model:
@@ -218,11 +221,11 @@ class Pool:
                 self.model.delays(False)
             except (OSError, RuntimeError):
                 pass
-        release(self.dir, [self.mount] + self.branches, self.loops)
+        release([self.dir, self.images], [self.mount] + self.branches, self.loops)
         if self.model:
             self.model.down()
             self.model = None
-        remove(self.dir, [self.mount] + self.branches)
+        remove([self.dir, self.images], [self.mount] + self.branches)
 
     def __enter__(self):
         atexit.register(self.down)
@@ -252,7 +255,7 @@ def is_mount(path):
         return True
 
 
-def release(folder, mounts, loops):
+def release(folders, mounts, loops):
     """Unmounts and detaches, as far as a pool came."""
     for mount in mounts:
         if is_mount(mount) and sh("umount", mount, check=False) and is_mount(mount):
@@ -260,28 +263,30 @@ def release(folder, mounts, loops):
     for loop in loops:
         backing = "/sys/block/%s/loop/backing_file" % os.path.basename(loop)
         try:
-            ours = open(backing).read().strip().startswith(folder)
+            ours = open(backing).read().strip().startswith(tuple(folders))
         except OSError:
             continue
         if ours:  # never detach a number that somebody else has taken since
             sh("losetup", "-d", loop, check=False)
 
 
-def remove(folder, mounts):
-    """Removes the folder. Says what would not go."""
+def remove(folders, mounts):
+    """Removes the folders. Says what would not go."""
     stuck = [mount for mount in mounts if is_mount(mount)]
     if stuck:
         print("pool: %s could not be unmounted" % ", ".join(stuck), file=sys.stderr)
-    elif os.path.isdir(folder):
-        shutil.rmtree(folder, ignore_errors=True)
+        return
+    for folder in folders:
+        if os.path.isdir(folder):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def take_down(folder, mounts, loops, model):
+def take_down(folder, images, mounts, loops, model):
     """Undoes a pool of a run that is no more."""
-    release(folder, mounts, loops)
+    release([folder, images], mounts, loops)
     if model:
         models.end(folder)
-    remove(folder, mounts)
+    remove([folder, images], mounts)
 
 
 def sweep(everything=False):
@@ -298,7 +303,7 @@ def sweep(everything=False):
         if alive or (state["owner"] == -1 and not everything):
             continue
         print("pool: removing what was left in %s" % folder)
-        take_down(folder, state.get("mounts") or [state["mount"]], state["loops"], state.get("model", False))
+        take_down(folder, state.get("images") or folder, state.get("mounts") or [state["mount"]], state["loops"], state.get("model", False))
 
 
 def evict(*paths):

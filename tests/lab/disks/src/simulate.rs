@@ -381,13 +381,19 @@ fn next_random(seed: &mut u64) -> u64 {
     *seed >> 20
 }
 
+/// Where counting ends: a volume that carries more is not limited by its disks.
+const MOST_PLAYERS: usize = 1 << 14;
+
 /// The largest number of equal players, spread over the volume, of which none runs empty in `for_s` seconds.
 #[must_use]
 pub fn most_players(volume: &Volume, bytes_s: f64, request_bytes: u64, buffers: u32, for_s: f64) -> usize {
     let fits = |count: usize| {
         run(volume, &players(volume, count, bytes_s, request_bytes, buffers), for_s).is_smooth()
     };
-    let (mut good, mut bad) = (0, 400);
+    let (mut good, mut bad) = (0, 64);
+    while fits(bad) && bad < MOST_PLAYERS {
+        (good, bad) = (bad, bad * 2);
+    }
     while bad - good > 1 {
         let middle = (good + bad) / 2;
         if fits(middle) { good = middle } else { bad = middle }

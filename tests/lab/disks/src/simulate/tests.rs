@@ -1,4 +1,4 @@
-//! The simulator against the figures that were measured before it was written (docs/lab.md, "The disk model"), and against
+//! The simulator against the figures that were measured before it was written (README.md), and against
 //! what must hold for any disk.
 
 use super::*;
