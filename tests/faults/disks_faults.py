@@ -161,8 +161,9 @@ def pulled_from_a_mirror(stage, clip):
 
 
 def names(record, disk):
-    """Whether a record says that a disk does not answer."""
-    return any(row["disk"] == disk and row.get("failed_reads", 0) > 0 for row in record["disks"]) and disk in record["striping"]["verdict"]
+    """Whether a record says that a disk fails: as something that happened, in its row, and in words."""
+    return (any(fault["disk"] == disk for fault in record["faults"]) and disk in record["striping"]["verdict"]
+            and any(row["disk"] == disk and row.get("failed_reads", 0) > 0 for row in record["disks"]))
 
 
 def pulled_from_a_single_disk(stage, clip):

@@ -262,6 +262,7 @@ mod tests {
             sector: kib * 2,
             sectors: len_kib * 2,
             is_metadata: false,
+            is_failed: false,
         }
     }
 

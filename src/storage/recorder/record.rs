@@ -110,11 +110,6 @@ pub struct DiskIo {
     pub failed_reads: u64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn is_zero(n: &u64) -> bool {
-    *n == 0
-}
-
 /// Of a distribution.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Percentiles {
