@@ -308,8 +308,9 @@ def hangs_beside_another(stage, clip):
                     viewer.rate = None
                     viewer.ends_whole(clip)
                 check(any(viewer.count > count for viewer, count in zip(stuck, before)), "all of them had everything before the hang ended")
-                record = server.io(stuck[0].session)
-                check(any(stall["duration_s"] > 5 for stall in record["stalls"]), "the record tells no stall: %s" % record["stalls"])
+                # Not every one waited: what another had just read was in memory.
+                stalls = [stall for viewer in stuck for stall in server.io(viewer.session)["stalls"]]
+                check(any(stall["duration_s"] > 5 for stall in stalls), "no record tells a stall: %s" % stalls)
 
 
 def hangs_within_a_pool(stage, clip):
