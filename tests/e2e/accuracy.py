@@ -71,19 +71,6 @@ def real_paths(pool, paths):
     return [path for path in found if os.path.exists(path)]
 
 
-def still(pool, seconds=0.6):
-    """Waits until nothing reads the pool's disks."""
-    def counters():
-        return [open("/sys/block/%s/stat" % disk).read().split()[2] for disk in pool.disks]
-    end, last, since = time.monotonic() + 90, counters(), time.monotonic()
-    while time.monotonic() - since < seconds:
-        time.sleep(0.1)
-        now = counters()
-        if now != last:
-            last, since = now, time.monotonic()
-        check(time.monotonic() < end, "the pool is still read after 90 s")
-
-
 def watch(server, rows, stack, viewers):
     """Runs the viewers of a scenario; gives their sessions."""
     sessions, errors = [], []
@@ -126,11 +113,11 @@ def settled_records(server, sessions):
 def measure(server, rows, stack, mode, scenario):
     """One row of the table."""
     pool = stack.pool
-    still(pool)
+    pool.still()
     pools.evict(*real_paths(pool, stack.paths))
     with tracing.BlockTrace(pool.disks) as seen:
         sessions = watch(server, rows, stack, SCENARIOS[scenario])
-        still(pool)
+        pool.still()
         records = settled_records(server, sessions)
     for session in sessions:
         server.end(session)

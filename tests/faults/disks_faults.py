@@ -112,6 +112,8 @@ def served(pool, titles, helper="auto", libraries=None):
         server.setup()
         rows = server.settled(list(titles))
         server.idle()
+        # Pictures are made after a scan: that, too, reads the films.
+        pool.still()
         yield server, rows
 
 
@@ -229,6 +231,7 @@ def read_only(stage, clip):
         needs_model()
         with pools.Pool("raid1", size_mib=384, model="ssd") as pool:
             path = film(clip, pool.mount, "Alpha")
+            pools.sh("btrfs", "subvolume", "create", os.path.join(pool.mount, SCRATCH))
             pool.remount()
             with served(pool, ["Alpha"]) as (server, rows):
                 pools.evict(path)
@@ -251,17 +254,23 @@ def read_only(stage, clip):
 
 
 def force_errors(pool):
-    """Makes the filesystem write, so that it meets its disks' refusal and goes read-only."""
+    """Makes the filesystem write, so that it meets its disks' refusal and goes read-only.
+
+    What it writes lies in a subvolume of its own, so small that it has no checksums: a tree block that could not be written is
+    unreadable afterwards, and the films' must not be among those."""
     def probe():
         try:
-            with open(os.path.join(pool.mount, "write-me"), "wb") as out:
-                out.write(os.urandom(4096))
+            with open(os.path.join(pool.mount, SCRATCH, "write-me"), "wb") as out:
+                out.write(os.urandom(64))
                 os.fsync(out.fileno())
         except OSError:
             pass
         fields = [line.split() for line in open("/proc/self/mounts")]
         return any(f[1] == pool.mount and "ro" in f[3].split(",") for f in fields)
     servers.until(60, "the filesystem is read-only", probe)
+
+
+SCRATCH = ".scratch"
 
 
 # ---- a disk hangs

@@ -199,6 +199,19 @@ class Pool:
         sh("losetup", "-d", loop)
         self._mount(",degraded")
 
+    def still(self, seconds=0.6):
+        """Waits until nothing reads the disks any more: their own counters stand still."""
+        def counters():
+            return [open("/sys/block/%s/stat" % disk).read().split()[2] for disk in self.disks]
+        end, last, since = time.monotonic() + 90, counters(), time.monotonic()
+        while time.monotonic() - since < seconds:
+            time.sleep(0.1)
+            now = counters()
+            if now != last:
+                last, since = now, time.monotonic()
+            if time.monotonic() > end:
+                raise RuntimeError("the disks are still read after 90 s")
+
     def unmount(self):
         for path in [self.mount] + self.branches:
             for _ in range(50):
