@@ -135,7 +135,11 @@ pub(crate) enum Owner {
 #[derive(Debug, Default)]
 pub(crate) struct Join {
     readings: VecDeque<Reading>,
-    waiting: VecDeque<BlockEvent>,
+    /// How many readings were forgotten: the number of the first one kept.
+    forgotten: u64,
+    /// Requests in order, each with the number of the first reading that it was not compared with. What did not fit
+    /// once does not fit later: a reading's places stay, and what it misses only shrinks.
+    waiting: VecDeque<(BlockEvent, u64)>,
 }
 
 impl Join {
@@ -143,14 +147,19 @@ impl Join {
     pub(crate) fn read(&mut self, reading: Reading) {
         self.readings.push_back(reading);
         if self.readings.len() > MAX_READINGS {
-            self.readings.pop_front();
+            self.forget();
         }
+    }
+
+    fn forget(&mut self) {
+        self.readings.pop_front();
+        self.forgotten += 1;
     }
 
     /// A request of a thread that reads for nobody in particular. One that has to be forgotten for another leaves
     /// its bytes, if they were a stream's, among those that it misses.
     pub(crate) fn request(&mut self, e: BlockEvent) {
-        self.waiting.push_back(e);
+        self.waiting.push_back((e, 0));
         if self.waiting.len() > MAX_WAITING {
             self.waiting.pop_front();
         }
@@ -166,21 +175,23 @@ impl Join {
     ) -> Vec<(BlockEvent, Owner)> {
         let mut out = Vec::new();
         let waiting = std::mem::take(&mut self.waiting);
-        for e in waiting {
+        for (e, compared) in waiting {
             let is_due = is_last || e.time_us.saturating_add(SETTLING_US) <= now_us;
-            let owner = if is_due { self.owner(&e) } else { Owner::Nobody };
-            match owner {
-                Owner::Nobody if !is_over(&e, now_us, &is_read) => self.waiting.push_back(e),
+            if !is_due {
+                self.waiting.push_back((e, compared));
+                continue;
+            }
+            match self.owner(&e, compared) {
+                Owner::Nobody if !is_over(&e, now_us, &is_read) => {
+                    self.waiting.push_back((e, self.forgotten + self.readings.len() as u64));
+                }
                 owner => out.push((e, owner)),
             }
         }
-        // A reading may still be wanted by a request that waits for a later one's end.
-        let oldest = self.waiting.front().map_or(now_us, |e| e.time_us.min(now_us));
+        // A reading may still be wanted by a request that comes late.
         let keep_us = 2 * SETTLING_US + AFTER_US;
-        while self.readings.front().is_some_and(|r| {
-            r.end_us.saturating_add(keep_us) < oldest || r.end_us.saturating_add(PATIENCE_US) < now_us
-        }) {
-            self.readings.pop_front();
+        while self.readings.front().is_some_and(|r| r.end_us.saturating_add(keep_us) < now_us) {
+            self.forget();
         }
         out
     }
@@ -190,9 +201,10 @@ impl Join {
         self.waiting.is_empty()
     }
 
-    fn owner(&mut self, e: &BlockEvent) -> Owner {
+    fn owner(&mut self, e: &BlockEvent, compared: u64) -> Owner {
+        let from = usize::try_from(compared.saturating_sub(self.forgotten)).unwrap_or(usize::MAX);
         let mut found: Vec<(Part, usize)> = Vec::new();
-        for (i, r) in self.readings.iter_mut().enumerate() {
+        for (i, r) in self.readings.iter_mut().enumerate().skip(from) {
             if r.was_at(e)
                 && !r.is_by_time
                 && let Some(part) = r.part_at(e)
@@ -205,7 +217,7 @@ impl Join {
             found.retain(|f| f.0 == best);
             return self.one_of(e, &found, true);
         }
-        let candidates = self.readings.iter().enumerate();
+        let candidates = self.readings.iter().enumerate().skip(from);
         let found: Vec<(Part, usize)> = candidates
             .filter(|(_, r)| r.was_at(e) && (r.is_by_time || r.missing_bytes > 0))
             .map(|(i, _)| (Part::Data, i))

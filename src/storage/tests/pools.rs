@@ -198,6 +198,9 @@ impl Trace {
                 continue;
             }
             let bytes = f[4].parse::<u64>().unwrap() * 512;
+            if std::env::var("SPINDLE_POOLS_WHO").is_ok() && !line.contains("read-") {
+                writeln!(std::io::stderr().lock(), "other: {line}").ok();
+            }
             let to = if f[1].contains('M') { &mut meta } else { &mut data };
             *to.get_mut(name).unwrap() += bytes;
         }
@@ -378,6 +381,223 @@ fn btrfs_raid10_agrees_with_the_trace() {
 fn btrfs_raid5_agrees_with_the_trace() {
     needs_root!();
     check("btrfs", "raid5", 3);
+}
+
+#[test]
+fn btrfs_raid6_agrees_with_the_trace() {
+    needs_root!();
+    check("btrfs", "raid6", 4);
+}
+
+#[test]
+fn btrfs_raid1c3_agrees_with_the_trace() {
+    needs_root!();
+    check("btrfs", "raid1c3", 3);
+}
+
+/// Plays both files at once on a pool as it is mounted now: (records, traced file bytes).
+fn two_streams(pool: &Pool, helper: HelperMode, files: &[PathBuf]) -> (Vec<IoRecord>, BTreeMap<String, u64>) {
+    let rt = runtime();
+    let storage = storage(helper);
+    let trace = Trace::start(&pool.names());
+    let mut tasks = Vec::new();
+    for (i, path) in files.iter().cloned().enumerate() {
+        let (storage, stream) = (storage.clone(), StreamId(i as u64 + 1));
+        storage.begin(stream);
+        tasks.push(rt.spawn(async move {
+            let file = storage.open(&path, stream).await.unwrap();
+            play(&file, 0, file.size_bytes()).await;
+        }));
+    }
+    for t in tasks {
+        rt.block_on(t).unwrap();
+    }
+    let records = (0..files.len()).map(|i| storage.end(StreamId(i as u64 + 1)).unwrap()).collect();
+    let (data, _) = trace.stop();
+    storage.close();
+    (records, data)
+}
+
+/// A pool of which the last disk is gone: reads that it should have answered are answered by the others.
+fn check_degraded(profile: &str, disks: usize) {
+    let mut pool = Pool::new("btrfs", profile, disks);
+    let (a, b) = pool.fill();
+    pool.umount();
+    let lost = pool.loops.pop().unwrap();
+    // The kernel would remember the device by its number; the others it must go on knowing.
+    run("btrfs", &["device", "scan", "--forget", &lost]);
+    run("losetup", &["-d", &lost]);
+    run("mount", &["-o", "noatime,degraded,ro", &pool.loops[0], pool.root().to_str().unwrap()]);
+    pool.mounted = true;
+    for (files, most) in [(vec![a.clone()], 0.01), (vec![a, b], 0.03)] {
+        run("mount", &["-o", "remount,ro", pool.root().to_str().unwrap()]);
+        let _ = fs::write("/proc/sys/vm/drop_caches", "1");
+        let (records, data) = two_streams(&pool, HelperMode::Auto, &files);
+        let got = by_disk(&records);
+        let sum = |of: fn(&spindle_storage::DiskIo) -> u64| {
+            records.iter().flat_map(|r| &r.disks).map(of).sum::<u64>()
+        };
+        let unattributed: u64 = records.iter().map(|r| r.unattributed_bytes).sum();
+        let line = format!(
+            "btrfs {profile} over {disks} less one, {} streams: recorded {got:?} traced {data:?} worst {:.3} % parity {} reconstruct {} unattributed {unattributed} why {:?}",
+            files.len(),
+            worst(&got, &data) * 100.0,
+            sum(|d| d.parity_bytes),
+            sum(|d| d.reconstruct_bytes),
+            records[0].why,
+        );
+        writeln!(std::io::stderr().lock(), "{line}").ok();
+        assert!(worst(&got, &data) <= most, "{line}");
+        for r in &records {
+            assert_eq!(r.attribution, AttributionMode::BlockTrace, "{line}");
+        }
+        if profile == "raid5" || profile == "raid6" {
+            assert!(sum(|d| d.parity_bytes) > 0, "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_btrfs_raid1_that_lost_a_disk_agrees_with_the_trace() {
+    needs_root!();
+    check_degraded("raid1", 3);
+}
+
+#[test]
+fn a_btrfs_raid5_that_lost_a_disk_agrees_with_the_trace_and_shows_the_parity() {
+    needs_root!();
+    check_degraded("raid5", 3);
+}
+
+#[test]
+fn a_btrfs_raid6_that_lost_a_disk_agrees_with_the_trace_and_shows_the_parity() {
+    needs_root!();
+    check_degraded("raid6", 4);
+}
+
+#[test]
+fn compressed_files_on_btrfs_agree_with_the_trace() {
+    needs_root!();
+    let mut pool = Pool::new("btrfs", "raid0", 2);
+    run("mount", &["-o", "remount,compress-force=zstd", pool.root().to_str().unwrap()]);
+    let path = pool.root().join("half.mkv");
+    let mut file = File::create(&path).unwrap();
+    let mut x = 88_172_645_463_325_252_u64;
+    for _ in 0..FILE_BYTES / MIB {
+        // Half of it noise, half of it nothing.
+        let mut block = vec![0_u8; MIB as usize];
+        for byte in block.iter_mut().step_by(2) {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            *byte = x as u8;
+        }
+        file.write_all(&block).unwrap();
+    }
+    file.sync_all().unwrap();
+    drop(file);
+    pool.umount();
+    pool.mount();
+    let (records, data) = two_streams(&pool, HelperMode::Auto, &[path]);
+    let got = by_disk(&records);
+    let line = format!("compressed: recorded {got:?} traced {data:?} why {:?}", records[0].why);
+    writeln!(std::io::stderr().lock(), "{line}").ok();
+    assert!(data.values().sum::<u64>() < FILE_BYTES * 9 / 10, "{line}");
+    assert!(worst(&got, &data) <= 0.01, "{line}");
+}
+
+#[test]
+fn a_partition_is_counted_as_its_whole_disk() {
+    needs_root!();
+    let mut pool = Pool::new("ext4", "plain", 1);
+    pool.umount();
+    let disk = pool.loops[0].clone();
+    // Without a partition table: this asks the kernel alone (BLKPG).
+    run("addpart", &[&disk, "1", "8192", "1200000"]);
+    let part = format!("{disk}p1");
+    run("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", &part]);
+    pool.loops[0] = part;
+    pool.mount();
+    let (a, _) = pool.fill();
+    pool.loops[0] = disk.clone();
+    let (records, data) = two_streams(&pool, HelperMode::Auto, &[a]);
+    let got = by_disk(&records);
+    pool.umount();
+    run("delpart", &[&disk, "1"]);
+    assert_eq!(got, data);
+    assert!(data.values().sum::<u64>() >= FILE_BYTES);
+}
+
+#[test]
+fn a_loop_on_a_loop_is_counted_where_the_reader_is_seen() {
+    needs_root!();
+    let mut outer = Pool::new("ext4", "plain", 1);
+    let image = outer.root().join("inner.img");
+    File::create(&image).unwrap().set_len(400 * MIB).unwrap();
+    let inner = run("losetup", &["--direct-io=on", "-f", "--show", image.to_str().unwrap()]);
+    run("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", &inner]);
+    let mut pool =
+        Pool { dir: tempfile::tempdir_in("/var/tmp").unwrap(), loops: vec![inner], mounted: false };
+    fs::create_dir(pool.root()).unwrap();
+    pool.mount();
+    let (a, _) = pool.fill();
+    let (records, data) = two_streams(&pool, HelperMode::Auto, &[a]);
+    assert_eq!(by_disk(&records), data);
+    assert_eq!(records[0].unattributed_bytes, 0);
+    drop(pool);
+    outer.umount();
+}
+
+#[test]
+fn a_mirror_that_loses_a_disk_plays_on_and_the_record_says_which() {
+    needs_root!();
+    let mut pool = Pool::new("btrfs", "raid1", 2);
+    let (a, _) = pool.fill();
+    let (rt, storage, stream) = (runtime(), storage(HelperMode::Auto), StreamId(3));
+    storage.begin(stream);
+    let file = rt.block_on(storage.open(&a, stream)).unwrap();
+    rt.block_on(play(&file, 0, 4 * MIB));
+    // Whichever copy it is read from: that disk has no data behind it any more.
+    // The live record is a fifth of a second behind.
+    let used = loop {
+        let record = storage.record(stream).unwrap();
+        if let Some(disk) = record.disks.iter().max_by_key(|d| d.read_bytes).filter(|d| d.read_bytes > 0) {
+            break disk.disk.clone();
+        }
+        std::thread::yield_now();
+    };
+    let at = pool.names().iter().position(|n| *n == used).unwrap();
+    let image = pool.dir.path().join(format!("disk{at}.img"));
+    File::options().write(true).open(&image).unwrap().set_len(MIB).unwrap();
+    rt.block_on(play(&file, 4 * MIB, FILE_BYTES));
+    let record = storage.end(stream).unwrap();
+    assert_eq!(record.served_bytes, FILE_BYTES);
+    assert!(record.faults.iter().any(|f| f.disk == used), "{:?}", record.faults);
+    assert!(record.faults.iter().all(|f| f.disk == used), "{:?}", record.faults);
+    assert!(storage.take_notices().iter().any(|n| n.disk == used));
+    storage.close();
+}
+
+#[test]
+fn a_single_disk_that_is_lost_is_a_clean_error_and_the_record_names_it() {
+    needs_root!();
+    let mut pool = Pool::new("ext4", "plain", 1);
+    let (a, b) = pool.fill();
+    let (rt, storage, stream) = (runtime(), storage(HelperMode::Auto), StreamId(3));
+    storage.begin(stream);
+    let file = rt.block_on(storage.open(&a, stream)).unwrap();
+    rt.block_on(play(&file, 0, 4 * MIB));
+    let image = pool.dir.path().join("disk0.img");
+    File::options().write(true).open(&image).unwrap().set_len(MIB).unwrap();
+    let error = rt.block_on(file.bring_in(64 * MIB, MIB)).unwrap_err();
+    assert!(matches!(error, spindle_storage::StorageError::Read { .. }), "{error}");
+    // Later reads are errors too, and none of them hangs.
+    assert!(rt.block_on(file.bring_in(80 * MIB, MIB)).is_err());
+    let _ = rt.block_on(storage.open(&b, StreamId(4)));
+    let record = storage.end(stream).unwrap();
+    let disk = pool.names()[0].clone();
+    assert!(record.faults.iter().any(|f| f.disk == disk && f.what.contains("failed")), "{:?}", record.faults);
+    storage.close();
 }
 
 #[test]
