@@ -168,6 +168,7 @@ impl Askers {
         start("ask-maps", HelperRights::MAPS, of_maps, control)?;
         start("ask-disks", rights.of_disks(), of_disks, None)?;
         rights::narrow(HelperRights::TRACE).map_err(dropped())?;
+        keep_to_calls(true);
         Ok(Self { maps, disks })
     }
 
@@ -189,6 +190,10 @@ fn ask_all(keep: CapabilitySet, rights: HelperRights, asked: &Receiver<Asked>, c
         tracing::error!(error = %e, "a thread of the helper cannot drop privileges; it answers nothing");
         return;
     }
+    // The one that starts zdb could not.
+    if !(rights.zfs && keep == rights.of_disks()) {
+        keep_to_calls(false);
+    }
     for Asked { socket, request, fd } in asked {
         let (id, result) = match &request {
             Request::Chunks { id } => (*id, send_chunks_of(&socket, *id, fd.as_ref())),
@@ -197,6 +202,13 @@ fn ask_all(keep: CapabilitySet, rights: HelperRights, asked: &Receiver<Asked>, c
         };
         // A server that has hung up is seen by the thread that listens to it.
         let _ = send(&socket, &Reply::Done { id, trouble: result.err() });
+    }
+}
+
+/// A kernel without seccomp is served all the same; the rights are dropped by then.
+fn keep_to_calls(is_trace: bool) {
+    if let Err(error) = super::calls::keep(is_trace) {
+        tracing::warn!(%error, "the helper's system calls are not limited");
     }
 }
 

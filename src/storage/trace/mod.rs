@@ -1,6 +1,6 @@
 //! Block tracepoints: who submitted which request to which physical disk.
 //!
-//! `helper` is the privileged process, `rights` what it keeps, `ring` its perf buffers, `format` the
+//! `helper` is the privileged process, `rights` and `calls` what it keeps, `ring` its perf buffers, `format` the
 //! tracepoints' fields, `facts` what else is asked of it, `protocol` what the two sides say to each other,
 //! `client` the server's side.
 //!
@@ -8,6 +8,7 @@
 //! two capabilities that the server should not keep, so they live in a process that parses nothing from
 //! outside. Everything else that is a process belongs to `transcode`.
 
+mod calls;
 pub(crate) mod client;
 pub(crate) mod facts;
 mod format;
