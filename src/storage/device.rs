@@ -274,6 +274,11 @@ impl Plan {
         }
     }
 
+    /// Whether a disk of it was gone when it was resolved.
+    pub(crate) fn is_degraded(&self) -> bool {
+        !self.gone.is_empty()
+    }
+
     /// Names of the disks.
     pub(crate) fn names(&self) -> Vec<Arc<str>> {
         self.disks.iter().map(|d| Arc::clone(&d.name)).collect()

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use spindle_base::units::ByteRange;
 
+use crate::intervals::IntervalSet;
 use crate::layout::{FileMap, Place};
 use crate::map::piece::{Role, Source};
 use crate::trace::BlockEvent;
@@ -79,11 +80,21 @@ pub(crate) fn by_map(map: &FileMap, fetched: &[ByteRange], leg: Option<u32>) -> 
     out
 }
 
-/// Where on disks (by their numbers, `numbers[disk]`) the bytes of `fetched` lie: every copy of them, and the rest of their
-/// rows, from which they are computed where a disk is gone or goes now.
-pub(crate) fn places(map: &FileMap, fetched: &[ByteRange], numbers: &[u32]) -> Vec<Extent> {
+/// Where on disks (by their numbers, `numbers[disk]`) the bytes of a read of `range` lie, of which it fetched `fetched`: every
+/// copy of them, and the rest of their rows, from which they are computed where a disk is gone or goes now.
+pub(crate) fn places(
+    map: &FileMap,
+    (range, fetched): (ByteRange, &[ByteRange]),
+    numbers: &[u32],
+) -> Vec<Extent> {
+    let mut counted = IntervalSet::default();
+    fetched.iter().for_each(|r| counted.insert(*r));
+    let others = counted.gaps(range);
+    let parts = fetched.iter().map(|r| (r, true)).chain(others.iter().map(|r| (r, false)));
     let mut out = Vec::new();
-    for piece in fetched.iter().flat_map(|range| map.rows(*range)) {
+    for (piece, is_counted) in
+        parts.flat_map(|(r, counted)| map.rows(*r).into_iter().map(move |p| (p, counted)))
+    {
         let data = piece.copies.iter().map(|c| (c.place, Part::Data));
         let rest = piece.rebuild.iter().map(|(place, role)| match role {
             Role::Data => (*place, Part::Reconstruct),
@@ -91,12 +102,8 @@ pub(crate) fn places(map: &FileMap, fetched: &[ByteRange], numbers: &[u32]) -> V
         });
         for (place, part) in data.chain(rest) {
             let Some(device) = numbers.get(place.disk) else { continue };
-            out.push(Extent {
-                device: *device,
-                start: place.offset,
-                end: place.offset + piece.len_bytes,
-                part,
-            });
+            let end = place.offset + piece.len_bytes;
+            out.push(Extent { device: *device, start: place.offset, end, part, is_counted });
         }
     }
     out

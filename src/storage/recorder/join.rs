@@ -34,7 +34,13 @@ pub(crate) struct Extent {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) part: Part,
+    /// Whether the kernel's own count says that this read fetched it. Otherwise it is merely within the read: what a
+    /// worker computes for it is in nobody's count.
+    pub(crate) is_counted: bool,
 }
+
+/// How well a request fits a read, best first: not counted, and as what.
+type Fit = (bool, Part);
 
 /// A read that has ended, for as long as requests of it may turn up.
 pub(crate) struct Reading {
@@ -84,11 +90,11 @@ impl Reading {
             && self.devices.contains(&e.device)
     }
 
-    /// What of this read lies where the request begins.
-    fn part_at(&mut self, e: &BlockEvent) -> Option<Part> {
+    /// What of this read lies where the request goes.
+    fn fit_at(&mut self, e: &BlockEvent) -> Option<Fit> {
         let places = self.places.get_or_insert_with(|| {
             let mut places = (self.map)();
-            places.sort_by_key(|x| (x.device, x.start, x.part));
+            places.sort_by_key(|x| (x.device, x.start, !x.is_counted, x.part));
             places
         });
         let (from, to) = (e.start_byte(), e.start_byte() + e.len_bytes());
@@ -96,7 +102,7 @@ impl Reading {
         // Runs are in order and those of one part do not overlap, so that few need to be looked at; the best part
         // that overlaps counts.
         let near = places[..upto].iter().rev().take(NEAR).filter(|x| x.device == e.device && x.end > from);
-        near.map(|x| x.part).min()
+        near.map(|x| (!x.is_counted, x.part)).min()
     }
 }
 
@@ -203,13 +209,13 @@ impl Join {
 
     fn owner(&mut self, e: &BlockEvent, compared: u64) -> Owner {
         let from = usize::try_from(compared.saturating_sub(self.forgotten)).unwrap_or(usize::MAX);
-        let mut found: Vec<(Part, usize)> = Vec::new();
+        let mut found: Vec<(Fit, usize)> = Vec::new();
         for (i, r) in self.readings.iter_mut().enumerate().skip(from) {
             if r.was_at(e)
                 && !r.is_by_time
-                && let Some(part) = r.part_at(e)
+                && let Some(fit) = r.fit_at(e)
             {
-                found.push((part, i));
+                found.push((fit, i));
             }
         }
         if let Some(best) = found.iter().map(|f| f.0).min() {
@@ -218,14 +224,14 @@ impl Join {
             return self.one_of(e, &found, true);
         }
         let candidates = self.readings.iter().enumerate().skip(from);
-        let found: Vec<(Part, usize)> = candidates
+        let found: Vec<(Fit, usize)> = candidates
             .filter(|(_, r)| r.was_at(e) && (r.is_by_time || r.missing_bytes > 0))
-            .map(|(i, _)| (Part::Data, i))
+            .map(|(i, _)| ((false, Part::Data), i))
             .collect();
         self.one_of(e, &found, false)
     }
 
-    fn one_of(&mut self, e: &BlockEvent, found: &[(Part, usize)], is_by_place: bool) -> Owner {
+    fn one_of(&mut self, e: &BlockEvent, found: &[(Fit, usize)], is_by_place: bool) -> Owner {
         let mut streams: Vec<StreamId> =
             found.iter().filter_map(|(_, i)| Some(self.readings.get(*i)?.stream)).collect();
         streams.sort_unstable();
@@ -240,7 +246,7 @@ impl Join {
         };
         // Of one stream's reads, those first that miss something.
         let best = found.iter().max_by_key(|(_, i)| self.readings.get(*i).map_or(0, |r| r.missing_bytes));
-        let Some((part, i)) = best else { return Owner::Nobody };
+        let Some(((_, part), i)) = best else { return Owner::Nobody };
         let Some(reading) = self.readings.get_mut(*i) else { return Owner::Nobody };
         let was_missing_bytes = match part {
             Part::Data => e.len_bytes().min(reading.missing_bytes),
@@ -286,6 +292,7 @@ mod tests {
                 start: start * K,
                 end: end * K,
                 part: *part,
+                is_counted: true,
             })
             .collect();
         let mut r = Reading::new(StreamId(stream), at, vec![1, 2, 3], move || places.clone());
@@ -337,6 +344,26 @@ mod tests {
                 Owner::Several { streams: vec![StreamId(2), StreamId(3)], are_missing: true }
             ]
         );
+    }
+
+    /// btrfs computes what a lost disk held in its workers: no thread's count has those bytes, and of two streams that
+    /// read the same range the one that fetched is it.
+    #[test]
+    fn what_is_within_a_read_is_its_own_unless_another_fetched_it() {
+        let uncounted = |stream| {
+            let places =
+                vec![Extent { device: 1, start: 0, end: 64 * K, part: Part::Data, is_counted: false }];
+            Reading::new(StreamId(stream), (0, 1000), vec![1], move || places.clone())
+        };
+        let mut join = Join::default();
+        join.read(uncounted(1));
+        join.request(event(500, 1, 0, 64));
+        assert_eq!(settled(&mut join), [one(1, Part::Data, 0, true)]);
+        let mut join = Join::default();
+        join.read(uncounted(1));
+        join.read(reading(2, (0, 1000), 64, &[(1, 0, 64, Part::Data)]));
+        join.request(event(500, 1, 0, 64));
+        assert_eq!(settled(&mut join), [one(2, Part::Data, 64, true)]);
     }
 
     #[test]

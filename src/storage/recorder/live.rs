@@ -205,6 +205,14 @@ impl Live {
     pub(crate) fn note_row(&mut self, row: &Row) {
         let mine = self.mine.entry(row.file.identity).or_default();
         row.fetched.iter().for_each(|r| mine.insert(*r));
+        if row.inblock_bytes > 0
+            && row.file.device.known_plan().is_some_and(Plan::is_degraded)
+            && let Ok(map) = &row.file.map
+        {
+            // btrfs computes it in its workers, in nobody's count; it was not in memory all the same.
+            let lost = map.pieces(row.range).into_iter().filter(|p| !p.is_readable());
+            lost.filter_map(|p| ByteRange::of_len(p.offset, p.len_bytes)).for_each(|r| mine.insert(r));
+        }
         let waited_us = row.end_us.saturating_sub(row.queued_us);
         if row.kind == RowKind::Read && waited_us >= STALL_US && self.stalls.len() < MAX_MARKS {
             let queued_ms = row.start_us.saturating_sub(row.queued_us) / 1000;

@@ -528,9 +528,10 @@ impl Recorder {
             return self.settle_by_map(row);
         }
         let numbers: Vec<u32> = plan.disks.iter().map(|d| d.number).collect();
-        let (state, fetched, disks_of) = (Arc::clone(&row.file), row.fetched.clone(), numbers.clone());
+        let (state, range, fetched) = (Arc::clone(&row.file), row.range, row.fetched.clone());
+        let disks_of = numbers.clone();
         let mut reading = Reading::new(row.stream, (row.start_us, row.end_us), numbers, move || {
-            state.map.as_ref().map_or_else(|_| Vec::new(), |map| places(map, &fetched, &disks_of))
+            state.map.as_ref().map_or_else(|_| Vec::new(), |map| places(map, (range, &fetched), &disks_of))
         });
         if row.file.device.has_own_threads() {
             reading.is_by_time = true;

@@ -68,9 +68,10 @@ fn failed_call(what: &str) -> impl FnOnce(rustix::io::Errno) -> HelperError {
     move |e| HelperError { what, source: e.into() }
 }
 
-/// Data pages of a CPU's ring: 128 KiB, some 1,300 events. At a watermark of a quarter the reader is woken
-/// in time for 100,000 events a second; 128 CPUs cost 16 MiB of locked memory.
-const RING_PAGES: usize = 32;
+/// Data pages of a CPU's ring: 512 KiB, some 5,000 events, and with the control page just what a user without
+/// CAP_IPC_LOCK may lock per CPU (`perf_event_mlock_kb`, 516 KiB). A degraded btrfs makes twenty thousand requests in
+/// a burst; with 128 KiB a busy machine lost some. 128 CPUs cost 64 MiB.
+const RING_PAGES: usize = 128;
 const WATERMARK_BYTES: u32 = 32 << 10;
 /// How long events may lie in a ring below the watermark.
 const INTERVAL_MS: i64 = 200;
