@@ -185,9 +185,22 @@ impl Storage {
     pub async fn open(&self, path: &Path, stream: StreamId) -> Result<MediaFile, StorageError> {
         let mount = mount_by_name(path)?;
         let device = self.0.devices.of(&mount)?;
+        let mut opening = Opens { path: path.to_owned(), at: path.to_owned(), identity: None };
+        let mut device = device;
+        // A view of another filesystem (mergerfs, Unraid) is never read through: every byte would be in memory twice,
+        // and the view's process, not the reader, would be seen at the disks.
+        if through::is_view(&mount) {
+            let (tx, rx) = oneshot::channel();
+            let at = opening.at.clone();
+            device.pool.submit(Job::answering(stream.0, tx, move |_| behind(&at)))?;
+            if let Some((at, identity)) = rx.await.map_err(|_| StorageError::Closed)?? {
+                device = self.0.devices.of(&mount_by_name(&at)?)?;
+                opening = Opens { at, identity: Some(identity), ..opening };
+            }
+        }
         let (tx, rx) = oneshot::channel();
-        let (inner, path) = (Arc::clone(&self.0), path.to_owned());
-        device.pool.submit(Job::answering(stream.0, tx, move |lane| inner.open(lane, path, stream)))?;
+        let inner = Arc::clone(&self.0);
+        device.pool.submit(Job::answering(stream.0, tx, move |lane| inner.open(lane, opening, stream)))?;
         rx.await.map_err(|_| StorageError::Closed)?
     }
 
@@ -326,14 +339,37 @@ impl Storage {
     }
 }
 
+/// A file to be opened.
+struct Opens {
+    /// As it was asked for.
+    path: PathBuf,
+    /// Where it is read: the same, or what that is a view of.
+    at: PathBuf,
+    /// Of the view.
+    identity: Option<FileIdentity>,
+}
+
+/// What a file is a view of, and which file the view says that it is. `None`: it does not tell, or not this one; then
+/// it is read as it is.
+fn behind(path: &Path) -> Result<Option<(PathBuf, FileIdentity)>, StorageError> {
+    let (_view, identity) = reader::open_regular(path)?;
+    through::followed(path, |at, _, _, its, is_other| {
+        let is_same = its.size_bytes == identity.size_bytes && its.modified_us == identity.modified_us;
+        Ok((is_other && is_same).then(|| (at.to_owned(), identity)))
+    })
+}
+
 impl Inner {
     /// On a reader thread.
-    fn open(&self, lane: &mut Lane<'_>, path: PathBuf, stream: StreamId) -> Result<MediaFile, StorageError> {
+    fn open(&self, lane: &mut Lane<'_>, opens: Opens, stream: StreamId) -> Result<MediaFile, StorageError> {
+        let Opens { path, at, identity: known } = opens;
         let mut queued_us = self.clock.monotonic_us();
         let mut before = sys::thread_inblock_bytes();
-        let (fd, identity) = reader::open_regular(&path)?;
-        let mount = mount_of(fd.as_fd(), &path)?;
+        let (fd, identity) = reader::open_regular(&at)?;
+        let mount = mount_of(fd.as_fd(), &at)?;
         let device = self.devices.of_open(&mount, fd.as_fd())?;
+        // To everybody else it stays the file that was asked for.
+        let identity = known.unwrap_or(identity);
         // Resolved, and watched, before its first byte is read.
         if device.known_plan().is_none() {
             device.plan(fd.as_fd(), &self.trace);

@@ -41,6 +41,12 @@ pub(crate) fn followed<T>(
     then(&at, &mount, fd.as_fd(), identity, views > 0)
 }
 
+/// Whether files of a mount may be read behind it: pools whose own process would do the reading. An overlay reads in the
+/// reader's own thread.
+pub(crate) fn is_view(mount: &Mount) -> bool {
+    matches!(mount.kind.as_str(), "fuse.mergerfs" | "fuse.shfs")
+}
+
 /// What the file `path`, open as `fd`, is a view of.
 pub(crate) fn behind(mount: &Mount, fd: BorrowedFd<'_>, path: &Path) -> Option<PathBuf> {
     match mount.kind.as_str() {

@@ -28,8 +28,8 @@ pub(crate) fn events_of(events: &mut VecDeque<BlockEvent>, span: Span) -> (Vec<B
 /// What of a read came from where, by the map.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ByMap {
-    /// Runs in one piece of a disk, in order of the file.
-    pub(crate) runs: Vec<(Place, u64)>,
+    /// Runs in one piece of a disk, in order of the file, and what each was read for.
+    pub(crate) runs: Vec<(Place, u64, Part)>,
     /// Bytes without a place, or on a mirror whose copy cannot be told.
     pub(crate) unattributed_bytes: u64,
     /// Bytes that came off one of several disks, of which it cannot be told which.
@@ -46,9 +46,9 @@ pub(crate) fn by_map(map: &FileMap, fetched: &[ByteRange], leg: Option<u32>) -> 
         let mut placed = 0;
         for piece in map.pieces(*range) {
             let places = match piece.source(leg) {
-                Source::One(place) => vec![place],
+                Source::One(place) => vec![(place, Part::Data)],
                 // Computed: all of these are read. What of them the read wants itself is read once all the same.
-                Source::Many(from) => from.into_iter().map(|(place, _)| place).collect(),
+                Source::Many(from) => from.into_iter().map(|(place, role)| (place, part_of(role))).collect(),
                 Source::Unknown => {
                     let readable = piece.copies.iter().filter(|c| c.is_readable());
                     let mut set: Vec<usize> = readable.map(|c| c.place.disk).collect();
@@ -61,16 +61,18 @@ pub(crate) fn by_map(map: &FileMap, fetched: &[ByteRange], leg: Option<u32>) -> 
                 Source::Nowhere => continue,
             };
             placed += piece.len_bytes;
-            for place in places {
+            for (place, part) in places {
                 let known = last.get(&place.disk).and_then(|i| out.runs.get_mut(*i));
                 match known {
-                    Some((run, len)) if run.offset + *len == place.offset => *len += piece.len_bytes,
-                    Some((run, len))
+                    Some((run, len, of)) if *of == part && run.offset + *len == place.offset => {
+                        *len += piece.len_bytes;
+                    }
+                    Some((run, len, _))
                         if run.offset <= place.offset
                             && place.offset + piece.len_bytes <= run.offset + *len => {}
                     _ => {
                         last.insert(place.disk, out.runs.len());
-                        out.runs.push((place, piece.len_bytes));
+                        out.runs.push((place, piece.len_bytes, part));
                     }
                 }
             }
@@ -78,6 +80,14 @@ pub(crate) fn by_map(map: &FileMap, fetched: &[ByteRange], leg: Option<u32>) -> 
         out.unattributed_bytes += range.len_bytes() - placed.min(range.len_bytes());
     }
     out
+}
+
+/// What a place is read for when another one is computed from it.
+fn part_of(role: Role) -> Part {
+    match role {
+        Role::Data => Part::Reconstruct,
+        Role::Parity | Role::Syndrome => Part::Parity,
+    }
 }
 
 /// Where on disks (by their numbers, `numbers[disk]`) the bytes of a read of `range` lie, of which it fetched `fetched`: every
@@ -96,10 +106,7 @@ pub(crate) fn places(
         parts.flat_map(|(r, counted)| map.rows(*r).into_iter().map(move |p| (p, counted)))
     {
         let data = piece.copies.iter().map(|c| (c.place, Part::Data));
-        let rest = piece.rebuild.iter().map(|(place, role)| match role {
-            Role::Data => (*place, Part::Reconstruct),
-            Role::Parity | Role::Syndrome => (*place, Part::Parity),
-        });
+        let rest = piece.rebuild.iter().map(|(place, role)| (*place, part_of(*role)));
         for (place, part) in data.chain(rest) {
             let Some(device) = numbers.get(place.disk) else { continue };
             let end = place.offset + piece.len_bytes;
@@ -264,7 +271,7 @@ mod tests {
     #[test]
     fn a_read_over_raid0_is_one_run_per_disk() {
         let got = by_map(&raid(8, 1, 2), &[r(0, 262_144)], None);
-        let run = |disk, offset, len| (Place { disk, offset }, len);
+        let run = |disk, offset, len| (Place { disk, offset }, len, Part::Data);
         assert_eq!(
             got,
             ByMap { runs: vec![run(0, 1 << 30, 131_072), run(1, 2 << 30, 131_072)], ..ByMap::default() }
@@ -275,15 +282,15 @@ mod tests {
     fn the_thread_picks_the_copy_and_without_it_nothing_is_made_up() {
         let map = raid(16, 1, 2);
         let of = |leg| by_map(&map, &[r(4096, 8192)], leg);
-        assert_eq!(of(Some(42)).runs, [(Place { disk: 0, offset: (1 << 30) + 4096 }, 4096)]);
-        assert_eq!(of(Some(43)).runs, [(Place { disk: 1, offset: (2 << 30) + 4096 }, 4096)]);
+        assert_eq!(of(Some(42)).runs, [(Place { disk: 0, offset: (1 << 30) + 4096 }, 4096, Part::Data)]);
+        assert_eq!(of(Some(43)).runs, [(Place { disk: 1, offset: (2 << 30) + 4096 }, 4096, Part::Data)]);
         assert_eq!(of(None), ByMap { sets: BTreeMap::from([(vec![0, 1], 4096)]), ..ByMap::default() });
     }
 
     #[test]
     fn raid10_takes_the_leg_within_each_pair() {
         let got = by_map(&raid(64, 2, 4), &[r(0, 131_072)], Some(1));
-        let disks: Vec<usize> = got.runs.iter().map(|(p, _)| p.disk).collect();
+        let disks: Vec<usize> = got.runs.iter().map(|(p, ..)| p.disk).collect();
         assert_eq!(disks, [1, 3]);
     }
 

@@ -272,10 +272,10 @@ impl Live {
     pub(crate) fn mapped(&mut self, row: &Row, names: &[Arc<str>], placed: &ByMap, why: Option<&str>) {
         self.used(AttributionMode::SampledMap, row.start_us, why);
         let at_us = self.since_start(row.start_us);
-        for (place, len_bytes) in &placed.runs {
+        for (place, len_bytes, part) in &placed.runs {
             let Some(disk) = names.get(place.disk) else { continue };
             let tally = self.disks.entry(Arc::clone(disk)).or_default();
-            tally.read_bytes += len_bytes;
+            tally.bytes(*part, *len_bytes);
             tally.request(place.offset, *len_bytes, None);
             tally.took(row.start_us, row.end_us);
             self.series.read(at_us, disk, *len_bytes, 1);

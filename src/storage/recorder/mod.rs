@@ -581,7 +581,7 @@ impl Recorder {
             live.because(DIVIDED);
         }
         let names = plan.names();
-        let disks = placed.runs.iter().filter_map(|(p, _)| names.get(p.disk).cloned()).collect();
+        let disks = placed.runs.iter().filter_map(|(p, ..)| names.get(p.disk).cloned()).collect();
         live.mapped(row, &names, &placed, no_trace);
         live.went_to(row, disks);
         let metadata = row.inblock_bytes.saturating_sub(data);
