@@ -41,6 +41,30 @@ def rows(results):
         yield [case.name, "%s, %s" % (case.what, case.fs)] + [cells.get(key, "") for key in COLUMNS] + ["%d/%d" % (good, len(row["findings"]))], row["kernel"]
 
 
+# Rows of tests/e2e/accuracy.py, in the same shape.
+HOST = os.path.join(machine.TOP, "tests", ".work", "accuracy", "host.json")
+HOST_INTRO = """
+## On loop devices
+
+The same figures for stacks that need no virtual machine, by `RIG_ALL=1 RIG_CASE=accuracy tests/e2e/run.py`. *Fallback* here is root without
+the helper (`sampled_map`): without any privilege a btrfs of several disks does not tell its map. `-degraded`: one disk is missing.
+"""
+
+
+def host_lines(path):
+    """The section of the host's own stacks; empty where they were not measured."""
+    if not os.path.exists(path):
+        return []
+    with open(path) as text:
+        found = json.load(text)
+    stacks = {}
+    for row in found["rows"]:
+        stacks.setdefault(row["stack"], {})[row["mode"], row["scenario"]] = ratio(row)
+    head = ["| stack | exact 1 | exact 3 | exact same | fallback 1 | fallback 3 | fallback same |", "| --- | " + "--- | " * 6]
+    return [HOST_INTRO, "Kernel: %s." % found["kernel"], ""] + [line.strip() for line in head] + [
+        "| " + " | ".join([name] + [cells.get(key, "") for key in COLUMNS]) + " |" for name, cells in stacks.items()]
+
+
 def main(results, write):
     lines, kernels = [], set()
     for row, kernel in rows(results):
@@ -50,7 +74,7 @@ def main(results, write):
         print("error: there are no results yet; run `scripts/lab all`", file=sys.stderr)
         return 1
     head = ["| name | stack | exact 1 | exact 3 | exact same | fallback 1 | fallback 3 | fallback same | found |", "| --- | --- | " + "--- | " * 7]
-    text = "\n".join([INTRO, "Kernel: %s." % ", ".join(sorted(kernels)), "", *[line.strip() for line in head], *lines]) + "\n"
+    text = "\n".join([INTRO, "Kernel: %s." % ", ".join(sorted(kernels)), "", *[line.strip() for line in head], *lines, *host_lines(HOST)]) + "\n"
     if write:
         with open(PAGE, "w") as out:
             out.write(text)
