@@ -522,7 +522,7 @@ await test("storage shows the pool down to its disks, with rates that move", {},
 
 const POOLS = {
   single: { disks: 1, says: "Everything lies on one disk" },
-  raid10: { disks: 4, says: "2 of 4 disks at once", bad: "1 member of 4 is gone (sdc)", work: "md0 is being rebuilt: 42 % done" },
+  raid10: { disks: 4, says: "2 of 4 disks at once", bad: "1 member of 4 is gone (sdc1)", lost: "sdc", work: "md0 is being rebuilt: 42 % done" },
   shr: { disks: 4, says: "3 of 4 disks", work: "md3 is being checked", slices: 6 },
   btrfs: { disks: 3, says: "one disk at a time, of 3", bad: "vault is degraded" },
   zfs: { disks: 11, says: "6 of 8 disks at once" },
@@ -530,7 +530,7 @@ const POOLS = {
   bcache: { disks: 2, says: "Everything lies on one disk", warn: "dirty" },
   nfs: { disks: 1, says: "The files are on nas.lan" },
   unknown: { disks: 2, says: "is not known", warn: "era" },
-  wall: { disks: 24, says: "18 of 24 disks at once", bad: "md1 is degraded" },
+  wall: { disks: 24, says: "18 of 24 disks at once", bad: "md1 is degraded", lost: "sdn" },
 };
 for (const [pool, want] of Object.entries(POOLS)) {
   await test(`storage shows ${pool} on every screen`, { storage: pool }, async (t) => {
@@ -542,6 +542,7 @@ for (const [pool, want] of Object.entries(POOLS)) {
       const told = (await t.page.locator(`[data-testid=trouble][data-tone=${tone}]`).allInnerTexts()).join(" ");
       check(want[tone] ? told.includes(want[tone]) : told === "", `${tone}: ${told}`);
     }
+    if (want.lost) check((await t.page.locator(`[data-testid=topology-disk][data-disk=${want.lost}]`).getAttribute("data-state")) === "faulty", "the disk stands as its member does");
     check((await t.id("slice").count()) === (want.slices ?? 0), "slices of shared disks");
     await t.page.waitForTimeout(2200);
     await t.accessible();

@@ -63,10 +63,10 @@ export const pools = {
         state: "clean, degraded, recovering",
         sync: { action: "recover", done: 0.424, speed_bytes_s: 118_000_000, remaining_s: 4320 },
         children: [
-          part("sdb1", disk("sdb", { member_state: "in_sync", role: "mirror" })),
-          part("sdc1", disk("sdc", { member_state: "faulty", role: "mirror", health: "failing", health_why: "412 sectors were given up, 38 wait", temperature_c: 51 })),
-          part("sdd1", disk("sdd", { member_state: "in_sync", role: "mirror", model: "TOSHIBA HDWG480" })),
-          part("sde1", disk("sde", { member_state: "rebuilding", role: "mirror", model: "TOSHIBA HDWG480" })),
+          part("sdb1", disk("sdb"), undefined, undefined, { member_state: "in_sync", role: "mirror" }),
+          part("sdc1", disk("sdc", { health: "failing", health_why: "412 sectors were given up, 38 wait", temperature_c: 51 }), undefined, undefined, { member_state: "faulty", role: "mirror" }),
+          part("sdd1", disk("sdd", { model: "TOSHIBA HDWG480" }), undefined, undefined, { member_state: "in_sync", role: "mirror" }),
+          part("sde1", disk("sde", { model: "TOSHIBA HDWG480" }), undefined, undefined, { member_state: "rebuilding", role: "mirror" }),
         ],
       },
       { columns: 2, copies: 2, disks: ["sdb", "sdc", "sdd", "sde"], layout: "mirror", advice: [{ code: "degraded", text: "Replace sdc. Until the rebuild onto sde has finished, the bytes that sdc held have one copy." }] },
@@ -187,7 +187,7 @@ export const pools = {
       chunk_bytes: 262_144,
       size_bytes: 6 * size8,
       degraded: n === 1,
-      children: names.slice(n * 8, n * 8 + 8).map((name, i) => crypt(`luks-${name}`, part(`${name}1`, disk(name, { asleep: n === 2, temperature_c: n === 2 ? undefined : 31 + i, ...(n === 1 && i === 5 ? { member_state: "faulty", health: "failing", health_why: "it does not answer" } : {}) })))),
+      children: names.slice(n * 8, n * 8 + 8).map((name, i) => crypt(`luks-${name}`, part(`${name}1`, disk(name, { asleep: n === 2, temperature_c: n === 2 ? undefined : 31 + i, ...(n === 1 && i === 5 ? { health: "failing", health_why: "it does not answer" } : {}) })), n === 1 && i === 5 ? { member_state: "faulty" } : { member_state: "in_sync" })),
     });
     return [
       volume(
@@ -204,9 +204,9 @@ export const pools = {
 export function readable(volumes) {
   const out = [];
   const visit = (node, helper) => {
-    const aside = helper || ["cache", "special", "log"].includes(node.role);
+    const aside = helper || ["cache", "special", "log"].includes(node.role) || /missing|faulty|rebuilding/.test(node.member_state ?? "");
     if (node.children.length === 0) {
-      if (!aside && node.kind === "disk" && !node.member_state?.match(/missing|faulty|rebuilding/) && !node.asleep) out.push(node.name);
+      if (!aside && node.kind === "disk" && !node.asleep) out.push(node.name);
     } else node.children.forEach((child) => visit(child, aside));
   };
   for (const v of volumes) if (v.node) visit(v.node, false);

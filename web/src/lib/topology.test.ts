@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Topology, TopologyNode } from "../api/types";
-import { balanced, commonSleeves, layerWords, leavesOf, nodes, placesOf, poolsOf, readingOf, slicesOf, stackOf, troublesOf, withFigures } from "./topology";
+import { balanced, commonSleeves, layerWords, leavesOf, nodes, placesOf, poolsOf, readingOf, slicesOf, stackOf, troublesOf, withFigures, withStanding } from "./topology";
 
 const node = (kind: string, name: string, more: Partial<TopologyNode> = {}): TopologyNode => ({ kind, name, children: [], ...more });
 const disk = (name: string, more: Partial<TopologyNode> = {}) => node("disk", name, { size_bytes: 1000, ...more });
@@ -95,6 +95,7 @@ describe("troubles", () => {
 
   it("are told for a failing disk, a part that is not known and an odd state, and for nothing else", () => {
     expect(troublesOf(topology(node("md", "md0", { state: "clean", children: [disk("sda", { health: "ok" })] })))).toEqual([]);
+    expect(troublesOf(topology(node("bcache", "bcache0", { state: "writeback, dirty", children: [disk("sda")] })))).toEqual([]);
     expect(troublesOf(topology(disk("sda", { health: "failing", health_why: "no spare sectors" })))[0]).toMatchObject({ tone: "bad", text: "sda says that it is failing: no spare sectors." });
     expect(troublesOf(topology(node("unknown", "dm-7", { why: "era target" })))[0]).toMatchObject({ tone: "warn", text: "dm-7: era target." });
     expect(troublesOf(topology(node("zfs", "tank", { state: "SUSPENDED", children: [disk("sda")] })))[0]?.tone).toBe("bad");
@@ -106,6 +107,16 @@ describe("figures", () => {
     const old = disk("sda", { asleep: false, temperature_c: 30, health: "ok" });
     expect(withFigures(old, { disk: "sda", read_bytes_per_s: 0, asleep: true })).toMatchObject({ asleep: true, temperature_c: 30, health: "ok" });
     expect(withFigures(old, undefined)).toBe(old);
+  });
+});
+
+describe("standing", () => {
+  it("of a disk is that of the member which it alone carries", () => {
+    const md = stackOf(topology(node("md", "md0", { children: [part("sda1", disk("sda"), { member_state: "in_sync" }), part("sdb1", disk("sdb"), { member_state: "faulty", role: "spare" })] })));
+    const places = placesOf(md);
+    const of = (name: string) => withStanding(places.get(name)![0]!.disk, places.get(name)!);
+    expect(of("sda").member_state).toBe("in_sync");
+    expect(of("sdb")).toMatchObject({ member_state: "faulty", role: "spare" });
   });
 });
 

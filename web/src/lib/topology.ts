@@ -267,11 +267,16 @@ export interface Trouble {
   sync?: SyncState;
 }
 
-const USUAL = /^(clean|active|active-idle|write-pending|readonly-idle|online|ok|healthy|idle|in_sync|running|live|mounted|rw|none)$/i;
+const USUAL = new Set(
+  "clean dirty active active-idle write-pending read-auto online ok healthy idle in_sync running live mounted rw none writeback writethrough writearound passthrough metadata2".split(" "),
+);
 
-/** Whether a layer's state is worth a word. */
-export const unusualState = (node: TopologyNode): string | null =>
-  node.state && !USUAL.test(node.state.trim()) && node.kind !== "unknown" ? node.state : null;
+/** What of a layer's state is worth a word. */
+export function unusualState(node: TopologyNode): string | null {
+  if (node.kind === "unknown") return null;
+  const odd = (node.state ?? "").split(",").map((word) => word.trim()).filter((word) => word !== "" && !USUAL.has(word.toLowerCase()));
+  return odd.length > 0 ? odd.join(", ") : null;
+}
 
 /** Whether a disk or member is gone or going. */
 export const isLost = (node: TopologyNode): boolean => node.member_state === "missing" || node.member_state === "faulty";
@@ -380,6 +385,20 @@ export function tierWords(topology: Topology): string {
   if (!tier || tier.fast.length === 0) return "";
   const mode = tier.mode ? ` (${tier.mode})` : "";
   return `${tier.fast.join(" and ")} ${tier.fast.length === 1 ? "is" : "are"} ${TIERS[tier.kind] ?? tier.kind}${mode} before ${tier.slow.length > 4 ? count(tier.slow.length, "slower disk") : tier.slow.join(", ") || "slower disks"}.`;
+}
+
+/**
+ * A disk with how it stands in the layer above it: that is told of the member, which may be a partition or a
+ * mapping that the disk alone carries.
+ */
+export function withStanding(node: TopologyNode, places: Place[]): TopologyNode {
+  const sleeves = places.flatMap((place) => place.sleeves);
+  const standing = sleeves.map((n) => n.member_state).filter((s) => s);
+  return {
+    ...node,
+    member_state: node.member_state ?? standing.find((s) => s !== "in_sync") ?? standing[0],
+    role: node.role ?? sleeves.find((n) => n.role)?.role,
+  };
 }
 
 /** A disk with what was learnt of it since its tree was read. */
