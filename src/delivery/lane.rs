@@ -25,8 +25,10 @@ use super::reply::{Part, Reply, Source};
 /// positions (12 ms at 160 MB/s is 2 MiB), small enough that a seek abandons little.
 const WINDOW_BYTES: u64 = 2 << 20;
 
-/// Bytes handed to one `sendfile`: below the socket buffer the call returns early anyway.
-const SEND_BYTES: usize = 1 << 20;
+/// Bytes handed to one `sendfile`. The kernel holds the socket for the whole call, and acknowledgements that arrive
+/// meanwhile wait for its end: calls of 1 MiB cost a third more CPU a byte than calls of 128 to 256 KiB where the
+/// client runs on another core (measured; the system call itself is a thousandth of either).
+const SEND_BYTES: usize = 256 << 10;
 
 /// Bytes after which a fast reader lets other tasks run.
 const YIELD_BYTES: u64 = 8 << 20;
@@ -77,6 +79,8 @@ pub async fn send(
     let flags = if sends_body { SendFlags::MORE } else { SendFlags::empty() };
     write_all(socket, &head, flags).await?;
     drop(head);
+    // A paced reader takes hours: what it waits with counts a thousandfold.
+    drop(std::mem::take(&mut reply.headers));
     if sends_body {
         let mut parts = std::mem::take(&mut reply.parts).into_iter().peekable();
         while let Some(part) = parts.next() {
@@ -186,8 +190,9 @@ async fn send_file(socket: &TcpStream, file: &MediaFile, range: ByteRange) -> Re
             // Whatever arrived is sent even if memory is so short that it was dropped again:
             // then sendfile reads it once more, and playback goes on.
             // All that is wanted is named, so that the reader may keep a chunk ahead by itself.
+            let bring = Box::pin(file.bring_in(at, end - at));
             ready = tokio::select! {
-                brought = file.bring_in(at, end - at) => brought.map_err(LaneError::Storage)?.min(want),
+                brought = bring => brought.map_err(LaneError::Storage)?.min(want),
                 // Dropping the read abandons it if its turn has not come: nobody waits for it.
                 error = peer_gone(socket) => return Err(LaneError::Client(error)),
             };

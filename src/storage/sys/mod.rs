@@ -42,7 +42,11 @@ pub(crate) fn process_cpu_us() -> u64 {
 /// a password hash (19 MiB) or a burst of readers does (mallopt(3), `M_MMAP_THRESHOLD`).
 pub fn return_freed_memory() {
     #[cfg(target_env = "gnu")]
-    for (parameter, value) in [(libc::M_MMAP_THRESHOLD, 1 << 20), (libc::M_TRIM_THRESHOLD, 1 << 20)] {
+    for (parameter, value) in
+        // A thread that finds the arenas taken otherwise makes one of its own, of which 100 KiB stay: most threads here
+        // wait for disks and allocate next to nothing.
+        [(libc::M_MMAP_THRESHOLD, 1 << 20), (libc::M_TRIM_THRESHOLD, 1 << 20), (libc::M_ARENA_MAX, 2)]
+    {
         // SAFETY: it takes two integers and changes the allocator's settings under its own lock.
         // JUSTIFICATION: there is no safe wrapper, and a variable would have to be set before the start.
         let _refused_leaves_the_default = unsafe { libc::mallopt(parameter, value) };
