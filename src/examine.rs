@@ -29,6 +29,8 @@ pub fn storage() -> Result<Storage, StorageError> {
         helper: HelperMode::Auto,
         read_chunk_bytes: 1 << 20,
         helper_program: std::env::current_exe().ok(),
+        // A layout and a topology are no stream.
+        record: true,
     };
     Storage::start(config, Arc::new(SystemClock))
 }
@@ -62,6 +64,7 @@ impl Examiner {
             cache_bytes: 64 << 20,
             max_workers: 1,
             run_ahead: 1,
+            spare_stays: Duration::from_secs(30),
         };
         let transcoder = Transcoder::start(config, Arc::new(SystemClock), shutdown.clone())?;
         Ok(Self { transcoder, shutdown, cache_dir })

@@ -23,6 +23,9 @@ pub(super) struct Arguments {
     /// Block trace: auto, off, or the socket of a running storage-helper
     #[arg(long, value_name = "auto|off|SOCKET")]
     storage_helper: Option<String>,
+    /// Record which disk served every byte of every stream
+    #[arg(long, value_name = "true|false")]
+    storage_record: Option<String>,
     /// Print the settings and where each came from, then exit
     #[arg(long)]
     print_config: bool,
@@ -119,7 +122,11 @@ fn for_people(address: std::net::SocketAddr) -> String {
 
 fn settings(arguments: &Arguments) -> Result<Config, Failure> {
     let mut layers = arguments.common.layers(arguments.config.as_deref())?;
-    let flags = [("listen", &arguments.listen), ("storage.helper", &arguments.storage_helper)];
+    let flags = [
+        ("listen", &arguments.listen),
+        ("storage.helper", &arguments.storage_helper),
+        ("storage.record", &arguments.storage_record),
+    ];
     for (key, value) in flags {
         if let Some(value) = value {
             layers.set(key, value, Origin::Flag).map_err(|e| Failure::Usage(e.to_string()))?;

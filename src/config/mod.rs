@@ -97,6 +97,11 @@ const KEYS: &[Key] = &[
         default: "auto",
         about: "block trace: auto, off, or the socket of a running storage-helper",
     },
+    Key {
+        name: "storage.record",
+        default: "true",
+        about: "record which disk served every byte of every stream: true or false",
+    },
     Key { name: "storage.read_chunk_bytes", default: "2097152", about: "bytes of one read from a disk" },
     Key {
         name: "transcode.worker",
@@ -142,6 +147,8 @@ pub struct Config {
     pub log_json: bool,
     /// How block requests are traced.
     pub helper: HelperMode,
+    /// Whether streams are recorded.
+    pub record: bool,
     /// Bytes of one read.
     pub read_chunk_bytes: u32,
     /// The worker program.
@@ -300,6 +307,7 @@ impl Layers {
             log_level: self.parsed("log.level", "error, warn, info, debug or trace")?,
             log_json: format == "json",
             helper,
+            record: self.parsed("storage.record", "true or false")?,
             read_chunk_bytes: self.within(
                 "storage.read_chunk_bytes",
                 64 << 10,

@@ -110,8 +110,9 @@ async fn drive(mut socket: TcpStream, peer: SocketAddr, services: Services) -> i
         };
         match next {
             Next::Closed => return Ok(()),
-            Next::Http2 => return http2(socket, buffer, peer, &services).await,
-            Next::Http1 => match http1(socket, buffer, peer, &services).await? {
+            // On the heap: a connection of the fast lane should not hold the room that hyper would need.
+            Next::Http2 => return Box::pin(http2(socket, buffer, peer, &services)).await,
+            Next::Http1 => match Box::pin(http1(socket, buffer, peer, &services)).await? {
                 Some((again, sniffed)) => (socket, buffer) = (again, sniffed),
                 None => return Ok(()),
             },
@@ -359,7 +360,10 @@ async fn http1(
     let mut connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE_TIMEOUT)
-        .max_buf_size(MAX_HEAD_BYTES.max(64 << 10))
+        // A client that has said everything and closed its side still reads (RFC 9112 section 9.6).
+        .half_close(true)
+        // Also what hyper holds of a body that the client does not read, one chunk rounded up.
+        .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(io, service);
     let mut closing = false;
     loop {

@@ -34,6 +34,13 @@ pub enum Outcome {
     Unsatisfiable,
 }
 
+/// Whether the client has this representation already: `If-None-Match` by weak comparison (section 13.1.2). For what
+/// has an entity tag and neither ranges nor a date; everything else goes through [`decide`].
+#[must_use]
+pub fn is_known(headers: &HeaderMap, etag: &str) -> bool {
+    any_tag(headers, &header::IF_NONE_MATCH, |tag| tag.strip_prefix("W/").unwrap_or(tag) == etag)
+}
+
 /// Applies the preconditions in the order of RFC 9110 section 13.2.2.
 #[must_use]
 pub fn decide(method: &Method, headers: &HeaderMap, entity: &Entity) -> Outcome {
@@ -53,8 +60,7 @@ pub fn decide(method: &Method, headers: &HeaderMap, entity: &Entity) -> Outcome 
     }
     // 3. If-None-Match, weak comparison: false is 304 for GET and HEAD, 412 otherwise.
     if headers.contains_key(header::IF_NONE_MATCH) {
-        let weak = |tag: &str| tag.strip_prefix("W/").unwrap_or(tag) == entity.etag;
-        if any_tag(headers, &header::IF_NONE_MATCH, weak) {
+        if is_known(headers, &entity.etag) {
             return if safe { Outcome::NotModified } else { Outcome::PreconditionFailed };
         }
     }

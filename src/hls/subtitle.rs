@@ -10,6 +10,7 @@ use spindle_media::subtitle::{Format, to_webvtt};
 use spindle_storage::{MediaFile, Storage, StreamId};
 use spindle_transcode::Transcoder;
 
+use crate::delivery::entity;
 use crate::delivery::problem::Problem;
 use crate::delivery::reply::Reply;
 use crate::sessions::{Session, SubtitleSource};
@@ -66,11 +67,7 @@ pub async fn get(
     };
     let text = text(session, source, tools).await?;
     let etag = format!("\"{}\"", &blake3::hash(&text).to_hex()[..32]);
-    let known = headers
-        .get(header::IF_NONE_MATCH)
-        .and_then(|v| v.to_str().ok())
-        .is_some_and(|tags| tags.contains(&etag));
-    let reply = if known && matches!(*method, Method::GET | Method::HEAD) {
+    let reply = if entity::is_known(headers, &etag) && matches!(*method, Method::GET | Method::HEAD) {
         let mut reply = Reply::memory(StatusCode::NOT_MODIFIED, "text/vtt; charset=utf-8", Bytes::new());
         reply.parts.clear();
         reply

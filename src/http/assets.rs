@@ -4,6 +4,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use rust_embed::RustEmbed;
 
+use crate::delivery::entity;
 use crate::delivery::problem::Problem;
 
 #[derive(RustEmbed)]
@@ -23,10 +24,7 @@ pub(super) async fn get(uri: Uri, headers: HeaderMap) -> Response {
         return Problem::not_found(format!("no such page `/{path}`")).into_response();
     };
     let etag = format!("\"{}\"", crate::auth::token::hex(&file.metadata.sha256_hash()[..16]));
-    let known = headers
-        .get(header::IF_NONE_MATCH)
-        .and_then(|v| v.to_str().ok())
-        .is_some_and(|tags| tags.contains(&etag));
+    let known = entity::is_known(&headers, &etag);
     let mut response =
         if known { StatusCode::NOT_MODIFIED.into_response() } else { file.data.into_owned().into_response() };
     let out = response.headers_mut();

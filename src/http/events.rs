@@ -28,6 +28,7 @@ async fn events(
     viewer: Viewer,
     State(state): State<ServerState>,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let asker = Asker::of(&viewer);
     let owns = viewer.user.role == library::Role::Admin;
     let library = BroadcastStream::new(state.library.subscribe()).map(move |event| match event {
         Ok(event) => of_library(&event, owns),
@@ -47,8 +48,41 @@ async fn events(
     let until = state.shutdown.token();
     let stream = futures_util::stream::select(library, live)
         .take_until(async move { until.cancelled().await })
+        .take_until(async move { asker.gone(&state).await })
         .map(Ok);
     Sse::new(stream).keep_alive(KeepAlive::new().interval(Duration::from_secs(20)))
+}
+
+/// How often a stream looks whether its token still holds where nobody said so: the command line ends tokens, too.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// Whom a stream was opened for.
+struct Asker {
+    token_hash: [u8; 32],
+    user: String,
+    role: library::Role,
+}
+
+impl Asker {
+    fn of(viewer: &Viewer) -> Self {
+        Self { token_hash: viewer.token_hash, user: viewer.user.id.clone(), role: viewer.user.role }
+    }
+
+    /// Resolves when the token has been revoked or has expired, or the account has become another one. What the
+    /// stream may tell was decided for the one that it was opened for: a client that still may signs on again.
+    async fn gone(self, state: &ServerState) {
+        loop {
+            // Listens before it looks: what is said in between is heard.
+            let told = state.signed_out.notified();
+            match state.library.user_of_token(&self.token_hash).await {
+                Ok(Some(user)) if user.id == self.user && user.role == self.role => {}
+                Ok(_) => return,
+                // A database that does not answer just now says nothing about the token.
+                Err(error) => tracing::debug!(%error, "unable to look whether an event stream's token holds"),
+            }
+            let _whichever_comes_first = tokio::time::timeout(LOOK, told).await;
+        }
+    }
 }
 
 /// A listener that fell behind asks for the state anew.

@@ -62,6 +62,8 @@ pub struct ServerState {
     pub ready: Arc<AtomicBool>,
     /// Ends event streams.
     pub shutdown: Shutdown,
+    /// Told when a token has been revoked: event streams look whether it was theirs.
+    pub signed_out: Arc<tokio::sync::Notify>,
 }
 
 /// The API's description, filled by the handlers' own annotations.

@@ -74,6 +74,9 @@ pub enum SessionError {
         /// What is wrong with it.
         source: serde_json::Error,
     },
+    /// Nothing is recorded, or nothing was when it played.
+    #[error("there is no I/O record of session `{0}`: recording is switched off (setting `storage.record`)")]
+    NotRecorded(String),
     /// A blocking question was cut off by shutdown.
     #[error("the server is stopping")]
     Stopping,
@@ -97,7 +100,7 @@ impl SessionError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::NoSuch(_) | Self::NoPart { .. } => ErrorKind::NotFound,
+            Self::NoSuch(_) | Self::NoPart { .. } | Self::NotRecorded(_) => ErrorKind::NotFound,
             Self::BadPosition | Self::NoStream(_) | Self::BadLanguage(_) => ErrorKind::BadInput,
             Self::NotProbed(_) | Self::Unavailable(_) | Self::Indexing(_) | Self::Stopping => {
                 ErrorKind::Unavailable

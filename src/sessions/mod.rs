@@ -458,6 +458,9 @@ impl Sessions {
             if !may_see(user, &session.user.id) {
                 return Err(SessionError::no_such(id));
             }
+            if !self.0.parts.storage.records() {
+                return Err(SessionError::NotRecorded(session.id.clone()));
+            }
             let record = self.record(session.stream).await;
             return record.map(|record| session.io_view(record)).ok_or_else(|| SessionError::no_such(id));
         }
@@ -466,7 +469,8 @@ impl Sessions {
             return Err(SessionError::no_such(id));
         }
         let stored = self.0.parts.library.io(id).await?;
-        let stored = stored.ok_or_else(|| SessionError::no_such(id))?;
+        // The entry is there and was allowed to be seen.
+        let stored = stored.ok_or_else(|| SessionError::NotRecorded(entry.session))?;
         serde_json::from_value(stored)
             .map_err(|source| SessionError::Stored { session: id.to_owned(), source })
     }
@@ -499,25 +503,24 @@ impl Sessions {
         let (storage, stream) = (self.0.parts.storage.clone(), session.stream);
         // It waits for the last events of the trace: not on the executor.
         let ending = tokio::task::spawn_blocking(move || storage.end(stream));
-        if let Some(record) = ending.await.map_err(|_| SessionError::Stopping)? {
-            self.save(session, record, Some(ended_us)).await?;
-        }
+        let record = ending.await.map_err(|_| SessionError::Stopping)?;
+        self.save(session, record, Some(ended_us)).await?;
         self.tell(session, true);
         Ok(())
     }
 
+    /// Keeps the history, and the record if there is one.
     async fn save(
         &self,
         session: &Session,
-        record: IoRecord,
+        record: Option<IoRecord>,
         ended_us: Option<i64>,
     ) -> Result<(), SessionError> {
-        let mut summary = record::summary(&record, session);
+        let mut summary = record::summary(record.as_ref(), session);
         if let (None, Some(summary)) = (ended_us, summary.as_object_mut()) {
             // Where a server that is killed will have ended it.
             summary.insert("as_of_us".to_owned(), self.0.parts.clock.unix_us().into());
         }
-        let view = session.io_view(record);
         let entry = NewHistory {
             session: session.id.clone(),
             user: Some(session.user.id.clone()),
@@ -531,6 +534,8 @@ impl Sessions {
         };
         let library = &self.0.parts.library;
         library.put_history(entry).await?;
+        let Some(record) = record else { return Ok(()) };
+        let view = session.io_view(record);
         let value = serde_json::to_value(&view)
             .map_err(|source| SessionError::Stored { session: session.id.clone(), source })?;
         library.put_io(&session.id, value).await?;
@@ -540,6 +545,9 @@ impl Sessions {
     /// The record as it stands. It waits for the recorder: not on the executor.
     async fn record(&self, stream: StreamId) -> Option<IoRecord> {
         let storage = self.0.parts.storage.clone();
+        if !storage.records() {
+            return None;
+        }
         tokio::task::spawn_blocking(move || storage.record(stream)).await.ok().flatten()
     }
 
@@ -573,12 +581,12 @@ impl Sessions {
                 }
                 continue;
             }
-            let Some(record) = self.record(session.stream).await else {
-                continue;
-            };
-            let disks = session.rates(&record);
-            let owner = session.user.id.clone();
-            rates.sessions.insert(session.id.clone(), SessionRates { disks, owner });
+            let record = self.record(session.stream).await;
+            if let Some(record) = &record {
+                let disks = session.rates(record);
+                let owner = session.user.id.clone();
+                rates.sessions.insert(session.id.clone(), SessionRates { disks, owner });
+            }
             if save && let Err(error) = self.save(&session, record, None).await {
                 tracing::warn!(session = %session.id, %error, "unable to save the record of a session");
             }

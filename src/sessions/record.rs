@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use spindle_storage::IoRecord;
+use spindle_storage::{AttributionMode, IoRecord};
 
 use super::{Session, word};
 
@@ -65,7 +65,10 @@ fn csv(field: &str) -> String {
 }
 
 /// What the history shows of a record.
-pub(super) fn summary(record: &IoRecord, session: &Session) -> serde_json::Value {
+pub(super) fn summary(record: Option<&IoRecord>, session: &Session) -> serde_json::Value {
+    let Some(record) = record else {
+        return json!({ "file": session.file_name, "attribution": AttributionMode::None });
+    };
     json!({
         "file": session.file_name,
         "method": word(session.decision.method),

@@ -66,18 +66,30 @@ pub(crate) struct Row {
 /// The sending end.
 #[derive(Debug, Clone)]
 pub(crate) struct Ledger {
-    notes: SyncSender<Note>,
+    /// `None`: nothing is recorded.
+    notes: Option<SyncSender<Note>>,
     dropped: Arc<AtomicU64>,
 }
 
 impl Ledger {
     pub(crate) fn new(notes: SyncSender<Note>) -> Self {
-        Self { notes, dropped: Arc::default() }
+        Self { notes: Some(notes), dropped: Arc::default() }
+    }
+
+    /// One that takes nothing: recording is switched off.
+    pub(crate) fn off() -> Self {
+        Self { notes: None, dropped: Arc::default() }
+    }
+
+    /// Whether anything is recorded: what only a record needs is otherwise not even asked of the kernel.
+    pub(crate) fn is_on(&self) -> bool {
+        self.notes.is_some()
     }
 
     /// Adds a row, or counts it as dropped. Never waits.
     pub(crate) fn row(&self, row: Row) {
-        if let Err(TrySendError::Full(_)) = self.notes.try_send(Note::Row(Box::new(row))) {
+        let Some(notes) = &self.notes else { return };
+        if let Err(TrySendError::Full(_)) = notes.try_send(Note::Row(Box::new(row))) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -85,25 +97,24 @@ impl Ledger {
     /// A wait for a read ahead; told only if it was long enough to be noticed. Never waits itself.
     pub(crate) fn waited(&self, stream: StreamId, since_us: u64, until_us: u64) {
         let duration_us = until_us.saturating_sub(since_us);
-        if duration_us < STALL_US {
-            return;
-        }
+        let Some(notes) = self.notes.as_ref().filter(|_| duration_us >= STALL_US) else { return };
         let cause = "the disks were late with what was asked of them ahead".to_owned();
-        if self.notes.try_send(Note::Stall { stream, at_us: since_us, duration_us, cause }).is_err() {
+        if notes.try_send(Note::Stall { stream, at_us: since_us, duration_us, cause }).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// A read that failed. Never waits.
     pub(crate) fn failed(&self, stream: StreamId, at_us: u64, what: String) {
-        if self.notes.try_send(Note::Failed { stream, at_us, what }).is_err() {
+        let Some(notes) = &self.notes else { return };
+        if notes.try_send(Note::Failed { stream, at_us, what }).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Sends what must not be lost; waits while the channel is full. Not for the byte path.
     pub(crate) fn tell(&self, note: Note) -> bool {
-        self.notes.send(note).is_ok()
+        self.notes.as_ref().is_some_and(|notes| notes.send(note).is_ok())
     }
 
     /// Rows dropped so far.

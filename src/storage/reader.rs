@@ -108,7 +108,9 @@ pub(crate) fn without_read_ahead(fd: &OwnedFd) {
 impl MediaFile {
     pub(crate) fn new(fd: OwnedFd, path: PathBuf, state: Arc<FileState>, opening: Opening) -> Self {
         let served = Arc::new(ServedLog::new(Arc::clone(&state)));
-        opening.shared.logs.lock().push(Arc::clone(&served));
+        if opening.ledger.is_on() {
+            opening.shared.logs.lock().push(Arc::clone(&served));
+        }
         Self(Arc::new(Inner {
             fd,
             path,
@@ -244,6 +246,9 @@ impl MediaFile {
 
     /// Bytes handed to the client, for `served_bytes`, `cached_bytes` and the seek marks. Never waits.
     pub fn note_served(&self, offset: u64, len_bytes: u64) {
+        if !self.0.ledger.is_on() {
+            return;
+        }
         self.0.shared.served_bytes.fetch_add(len_bytes, Ordering::Relaxed);
         if let Some(range) = ByteRange::of_len(offset, len_bytes).filter(|r| !r.is_empty()) {
             self.0.served.note(range, || self.0.clock.monotonic_us());
@@ -270,6 +275,12 @@ impl MediaFile {
             return;
         }
         let range = inner.window(end, wanted - end);
+        if inner.is_known_resident(range) {
+            // Nothing to do, and a wake of a reader thread would cost more than asking.
+            let _moved =
+                inner.ahead_end.compare_exchange(end, range.end(), Ordering::Relaxed, Ordering::Relaxed);
+            return;
+        }
         if !inner.state.device.pool.is_idle()
             || inner
                 .ahead_end
@@ -352,14 +363,14 @@ impl Inner {
             let left = range.end() - at;
             let Some(part) = ByteRange::of_len(at, left) else { break };
             self.state.begin_read(part);
-            let (start_us, before) = (self.clock.monotonic_us(), sys::thread_inblock_bytes());
+            let (start_us, before) = (self.clock.monotonic_us(), self.inblock_bytes());
             let got = sys::fill_cache(
                 self.fd.as_fd(),
                 lane.buffer,
                 at,
                 usize::try_from(left).unwrap_or(usize::MAX),
             );
-            let inblock_bytes = sys::thread_inblock_bytes() - before;
+            let inblock_bytes = self.inblock_bytes() - before;
             let end_us = self.clock.monotonic_us();
             let done =
                 got.as_ref().ok().and_then(|n| ByteRange::of_len(at, *n as u64)).filter(|r| !r.is_empty());
@@ -399,6 +410,11 @@ impl Inner {
             }
         }
         Ok(at.min(size))
+    }
+
+    /// What this thread has made the kernel fetch so far; 0 where nobody wants to know.
+    fn inblock_bytes(&self) -> u64 {
+        if self.ledger.is_on() { sys::thread_inblock_bytes() } else { 0 }
     }
 
     /// Copies out what `read` has just brought in.
@@ -469,7 +485,7 @@ impl Inner {
         if end <= offset || !self.has_nowait.load(Ordering::Relaxed) {
             return 0;
         }
-        let before = sys::thread_inblock_bytes();
+        let before = self.inblock_bytes();
         let mut at = offset;
         loop {
             let mut byte = [0_u8];
@@ -503,7 +519,7 @@ impl Inner {
     fn probe_missed(&self, at: u64, before: u64) {
         let Some(hole) = ByteRange::of_len(at, PROBE_BYTES) else { return };
         self.state.unmark(hole);
-        let inblock_bytes = sys::thread_inblock_bytes() - before;
+        let inblock_bytes = self.inblock_bytes() - before;
         if inblock_bytes == 0 {
             return;
         }

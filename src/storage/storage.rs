@@ -56,11 +56,13 @@ pub struct Config {
     pub read_chunk_bytes: u32,
     /// Our own binary, for [`HelperMode::Auto`].
     pub helper_program: Option<PathBuf>,
+    /// Whether streams are recorded. Off: no ledger, no trace, no recorder, and [`Storage::record`] gives nothing.
+    pub record: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { helper: HelperMode::Auto, read_chunk_bytes: 2 << 20, helper_program: None }
+        Self { helper: HelperMode::Auto, read_chunk_bytes: 2 << 20, helper_program: None, record: true }
     }
 }
 
@@ -117,21 +119,26 @@ impl Storage {
     /// # Errors
     /// If a thread cannot be started.
     pub fn start(config: Config, clock: SharedClock) -> Result<Storage, StorageError> {
-        let (tx, rx) = sync_channel(ledger::QUEUE);
-        let ledger = Ledger::new(tx);
         let rates = Arc::new(Mutex::new(Vec::new()));
         let notices = Notices::default();
-        let recorder = Recorder::new(
-            Arc::clone(&clock),
-            ledger.clone(),
-            Arc::clone(&rates),
-            Arc::clone(&notices),
-            "the block trace has not started yet".to_owned(),
-        );
-        let thread = thread::Builder::new()
-            .name("io-recorder".to_owned())
-            .spawn(move || recorder.run(&rx))
-            .map_err(|source| StorageError::Thread { name: "io-recorder".to_owned(), source })?;
+        let (ledger, recorder) = if config.record {
+            let (tx, rx) = sync_channel(ledger::QUEUE);
+            let ledger = Ledger::new(tx);
+            let recorder = Recorder::new(
+                Arc::clone(&clock),
+                ledger.clone(),
+                Arc::clone(&rates),
+                Arc::clone(&notices),
+                "the block trace has not started yet".to_owned(),
+            );
+            let thread = thread::Builder::new()
+                .name("io-recorder".to_owned())
+                .spawn(move || recorder.run(&rx))
+                .map_err(|source| StorageError::Thread { name: "io-recorder".to_owned(), source })?;
+            (ledger, Some(thread))
+        } else {
+            (Ledger::off(), None)
+        };
         let trace = Trace::start(&config, ledger.clone(), Arc::clone(&clock));
         let roots = Roots::system(Look::Cached);
         let by_trace = ByTrace(trace.clone());
@@ -147,7 +154,7 @@ impl Storage {
             trace,
             rates,
             notices,
-            recorder: Mutex::new(Some(thread)),
+            recorder: Mutex::new(recorder),
             watch,
         })))
     }
@@ -169,9 +176,19 @@ impl Storage {
         }
     }
 
+    /// Whether streams are recorded at all.
+    #[must_use]
+    pub fn records(&self) -> bool {
+        self.0.ledger.is_on()
+    }
+
     /// How bytes are ascribed to disks at the moment.
     #[must_use]
     pub fn attribution(&self) -> Attribution {
+        if !self.records() {
+            let why = Some("recording is switched off in the configuration (storage.record)".to_owned());
+            return Attribution { mode: AttributionMode::None, why };
+        }
         match self.0.trace.status() {
             Ok(()) => Attribution { mode: AttributionMode::BlockTrace, why: None },
             Err(why) => Attribution { mode: AttributionMode::SampledMap, why: Some(why) },
@@ -206,6 +223,9 @@ impl Storage {
 
     /// Begins the record of a stream. A stream that was not begun is served and not recorded.
     pub fn begin(&self, stream: StreamId) {
+        if !self.records() {
+            return;
+        }
         let shared = Arc::new(StreamShared::default());
         self.0.streams.lock().insert(stream, Arc::clone(&shared));
         self.0.ledger.tell(Note::Begin { stream, shared });
@@ -222,6 +242,9 @@ impl Storage {
     /// few milliseconds, at most a quarter of a second: call it where that is allowed.
     #[must_use]
     pub fn end(&self, stream: StreamId) -> Option<IoRecord> {
+        if !self.records() {
+            return None;
+        }
         self.0.trace.flush();
         self.0.streams.lock().remove(&stream);
         self.ask(stream, true)
@@ -242,6 +265,9 @@ impl Storage {
 
     /// What a worker has read of a file, by its own account.
     pub fn worker_reads(&self, stream: StreamId, file: &MediaFile, rows: &[WorkerRead]) {
+        if !self.records() {
+            return;
+        }
         for r in rows {
             let Some(range) = ByteRange::of_len(r.offset, u64::from(r.len_bytes)) else { continue };
             let placed = file.state().note_foreign_read(range, r.inblock_bytes);
@@ -412,7 +438,11 @@ impl Inner {
             return state;
         }
         // Outside the lock: it may wait for a disk. Two at once do it twice, the first one stays.
-        let map = device.map_file(fd.as_fd(), &self.trace, false);
+        let map = if self.ledger.is_on() {
+            device.map_file(fd.as_fd(), &self.trace, false)
+        } else {
+            Err("recording is switched off".to_owned())
+        };
         let mut files = self.files.lock();
         if let Some(state) =
             files.get(&identity).and_then(Weak::upgrade).filter(|s| Arc::ptr_eq(&s.device, &device))

@@ -148,6 +148,93 @@ fn a_session_reports_progress_and_leaves_a_record() {
 }
 
 #[test]
+fn without_recording_a_session_plays_and_is_kept_and_its_record_says_that_there_is_none() {
+    let (_app, client, id) = TestApp::with_film_and(&[("storage.record", "false")]);
+    let played = client.play(&id, &json!("vlc"));
+    let session = played["session"].as_str().expect("an id").to_owned();
+    assert_eq!(client.get(played["url"].as_str().expect("a URL")).status, 200);
+    let io = format!("/api/v1/sessions/{session}/io");
+    for when in ["while it plays", "afterwards"] {
+        let answer = client.get(&io);
+        assert_eq!(answer.status, 404, "{when}: {}", answer.text());
+        assert!(answer.text().contains("storage.record"), "{when}: {}", answer.text());
+        client.delete(&format!("/api/v1/sessions/{session}"));
+    }
+    assert_eq!(client.get("/api/v1/sessions/nothing/io").status, 404);
+    assert!(!client.get("/api/v1/sessions/nothing/io").text().contains("storage.record"));
+    let history = client.get("/api/v1/history").json();
+    assert_eq!(history["items"][0]["session"], session.as_str(), "{history}");
+    let attribution = &client.get("/api/v1/storage").json()["attribution"];
+    assert_eq!(attribution["mode"], "none", "{attribution}");
+    assert!(attribution["why"].as_str().is_some_and(|w| w.contains("storage.record")), "{attribution}");
+}
+
+#[test]
+fn a_client_that_closes_its_side_after_its_request_is_answered() {
+    let app = TestApp::start(|_| {});
+    for path in ["/api/v1/setup", "/api/v1/items", "/"] {
+        let mut connection = crate::app::Connection::to(app.address);
+        connection.write(&format!("GET {path} HTTP/1.1\r\nHost: t\r\n\r\n"));
+        connection.half_close();
+        let text = connection.read_to_end();
+        assert!(text.starts_with("HTTP/1.1 200") || text.starts_with("HTTP/1.1 401"), "{path}: {text}");
+    }
+    let body = json!({"username": "ann", "password": "correct horse"}).to_string();
+    let mut connection = crate::app::Connection::to(app.address);
+    connection.write(&format!(
+        "POST /api/v1/setup HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    connection.half_close();
+    let text = connection.read_to_end();
+    assert!(text.starts_with("HTTP/1.1 201"), "a slow answer, too: {text}");
+}
+
+#[test]
+fn an_event_stream_ends_with_its_token_and_with_no_other() {
+    let app = TestApp::start(|_| {});
+    let first = app.owner();
+    let body = json!({"username": "ann", "password": "correct horse"});
+    let mut second = first.clone();
+    second.token = first.post("/api/v1/auth/login", &body).json()["token"].as_str().map(str::to_owned);
+    let listen = |client: &crate::app::Client| {
+        let mut connection = client.connect();
+        let token = client.token.as_deref().expect("signed in");
+        connection.write(&format!(
+            "GET /api/v1/events HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {token}\r\n\r\n"
+        ));
+        connection.read_until("event: io");
+        connection
+    };
+    let (mut theirs, mut ours) = (listen(&first), listen(&second));
+    assert_eq!(first.post("/api/v1/auth/logout", &json!({})).status, 204);
+    // The last chunk (RFC 9112 section 7.1): the body has its end, the connection may go on.
+    theirs.read_until("\r\n0\r\n\r\n");
+    ours.forget();
+    ours.read_until("event: io");
+}
+
+#[test]
+fn a_tag_that_is_part_of_another_is_not_that_tag() {
+    let app = TestApp::start(|_| {});
+    let client = app.owner();
+    let page = client.get("/");
+    let etag = page.field("etag").expect("a tag").to_owned();
+    let inner = etag.trim_matches('"');
+    for (field, status) in [
+        (etag.clone(), 304),
+        (format!("W/{etag}"), 304),
+        ("*".to_owned(), 304),
+        (format!("\"x\", {etag}"), 304),
+        (format!("\"x{inner}\""), 200),
+        (format!("\"a, {inner}\""), 200),
+        (inner.to_owned(), 200),
+    ] {
+        assert_eq!(client.get_with("/", &format!("If-None-Match: {field}\r\n")).status, status, "{field}");
+    }
+}
+
+#[test]
 fn segments_are_the_same_bytes_in_any_order() {
     let (_app, client, id) = TestApp::with_film();
     let profile = json!({

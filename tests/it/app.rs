@@ -25,6 +25,11 @@ pub(crate) struct TestApp {
 impl TestApp {
     /// A server over a `movies` library that `fill` fills first.
     pub(crate) fn start(fill: impl FnOnce(&Path)) -> Self {
+        Self::start_with(&[], fill)
+    }
+
+    /// The same with settings of its own.
+    pub(crate) fn start_with(settings: &[(&str, &str)], fill: impl FnOnce(&Path)) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let library = dir.path().join("Movies");
         std::fs::create_dir(&library).expect("the library's folder");
@@ -36,7 +41,10 @@ impl TestApp {
             ("data_dir", dir.path().join("data").to_str().expect("UTF-8")),
             ("storage.helper", "off"),
             ("transcode.worker", worker.to_str().expect("UTF-8")),
-        ] {
+        ]
+        .iter()
+        .chain(settings)
+        {
             layers.set(key, value, Origin::Flag).expect("a known key");
         }
         let setting = format!("movies={}", library.display());
@@ -65,7 +73,12 @@ impl TestApp {
 
     /// A server over one short film, with an account and the film's id.
     pub(crate) fn with_film() -> (Self, Client, String) {
-        let app = Self::start(|dir| {
+        Self::with_film_and(&[])
+    }
+
+    /// The same with settings of its own.
+    pub(crate) fn with_film_and(settings: &[(&str, &str)]) -> (Self, Client, String) {
+        let app = Self::start_with(settings, |dir| {
             std::fs::copy(film(), dir.join("Amber Coast (2001).mp4")).expect("the film is copied");
         });
         let client = app.owner();
@@ -238,6 +251,29 @@ impl Connection {
 
     pub(crate) fn write(&mut self, text: &str) {
         self.stream.write_all(text.as_bytes()).expect("the server reads");
+    }
+
+    /// Says that nothing more will be sent; reads on.
+    pub(crate) fn half_close(&mut self) {
+        self.stream.shutdown(std::net::Shutdown::Write).expect("the connection is open");
+    }
+
+    /// Reads until the server closes; what it sent.
+    pub(crate) fn read_to_end(&mut self) -> String {
+        while self.fill() > 0 {}
+        String::from_utf8_lossy(&self.read).into_owned()
+    }
+
+    /// Throws away what was read so far.
+    pub(crate) fn forget(&mut self) {
+        self.read.clear();
+    }
+
+    /// Reads until `text` has come.
+    pub(crate) fn read_until(&mut self, text: &str) {
+        while !String::from_utf8_lossy(&self.read).contains(text) {
+            assert!(self.fill() > 0, "closed before `{text}`: {}", String::from_utf8_lossy(&self.read));
+        }
     }
 
     fn fill(&mut self) -> usize {

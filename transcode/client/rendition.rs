@@ -352,6 +352,8 @@ impl Actor {
                 }
             }
             Command::Want { viewer, piece, answer } => {
+                // Who watches may jump.
+                self.studio.pool.expect_work();
                 if let (Some(n), Some(at)) = (piece, self.viewers.get_mut(&viewer)) {
                     *at = Some(n);
                 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use spindle_base::clock::SharedClock;
@@ -38,6 +39,9 @@ pub struct Config {
     pub max_workers: usize,
     /// Most segments ahead of a viewer that are made unasked: 3 or 4.
     pub run_ahead: usize,
+    /// How long a worker is held ready after somebody last looked at a film or asked for a segment: 30 s. The page of a
+    /// film is there before anyone can press play, so that a new one has started by then.
+    pub spare_stays: Duration,
 }
 
 /// What a worker told of itself.
@@ -85,7 +89,8 @@ impl Transcoder {
         })?;
         let spawner = Spawner::start(config.worker_program)
             .map_err(|e| TranscodeError::io("start the thread that starts workers", e))?;
-        let pool = Arc::new(Pool::new(spawner, config.max_workers.max(1), shutdown.clone()));
+        let pool =
+            Arc::new(Pool::new(spawner, config.max_workers.max(1), config.spare_stays, shutdown.clone()));
 
         let (tell, state) = watch::channel(None);
         let first = Arc::clone(&pool);
@@ -195,6 +200,20 @@ impl Transcoder {
         max_width: u32,
     ) -> Result<Bytes, TranscodeError> {
         job::picture(&self.inner.pool, &self.inner.cache, file, what, max_width).await
+    }
+
+    /// Says that somebody looks at what may be played next: a worker is held ready for a while. Cheap. Must be
+    /// called on the runtime.
+    pub fn expect_work(&self) {
+        if self.available().is_ok() {
+            self.inner.pool.expect_work();
+        }
+    }
+
+    /// Whether a worker is held ready.
+    #[must_use]
+    pub fn has_spare(&self) -> bool {
+        self.inner.pool.has_spare()
     }
 
     /// Opens or joins a rendition as a new viewer. `key` must be made of this `plan`. The first

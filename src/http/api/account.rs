@@ -119,6 +119,7 @@ async fn logout(
     viewer: Viewer,
 ) -> Result<(StatusCode, HeaderMap), Problem> {
     state.library.remove_token(&viewer.token_hash).await?;
+    state.signed_out.notify_waiters();
     Ok((StatusCode::NO_CONTENT, set_cookie("", 0)))
 }
 

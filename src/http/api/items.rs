@@ -11,6 +11,7 @@ use spindle_library::{
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::delivery::entity;
 use crate::delivery::problem::Problem;
 use crate::http::ServerState;
 use crate::http::extract::{Body, Path, Query};
@@ -100,6 +101,8 @@ async fn detail(
     State(state): State<ServerState>,
     Path(id): Path<String>,
 ) -> Result<Json<ItemDetail>, Problem> {
+    // Next comes the play button.
+    state.transcoder.expect_work();
     Ok(Json(state.library.item(&viewer.user.id, &id).await?))
 }
 
@@ -131,10 +134,7 @@ async fn image(
         Some(word) => word.parse()?,
     };
     let image = state.library.image(&id, kind, params.width, params.height, format).await?;
-    let known = headers
-        .get(header::IF_NONE_MATCH)
-        .and_then(|v| v.to_str().ok())
-        .is_some_and(|tags| tags.contains(&image.etag));
+    let known = entity::is_known(&headers, &image.etag);
     let mut response =
         if known { StatusCode::NOT_MODIFIED.into_response() } else { image.bytes.into_response() };
     let out = response.headers_mut();

@@ -147,7 +147,10 @@ impl Trace {
 
     /// Adds disks to those watched. When it returns, their reads are traced, or the trace is off.
     pub(crate) fn watch(&self, disks: &[Disk]) {
-        self.0.notes.tell(Note::Disks(disks.to_vec()));
+        if !self.0.notes.tell(Note::Disks(disks.to_vec())) {
+            // Nothing is recorded: the helper still answers what needs privilege, and traces no disk.
+            return;
+        }
         let devices: Vec<u32> = {
             let mut state = self.0.state.lock();
             state.devices.extend(disks.iter().map(|d| d.number));

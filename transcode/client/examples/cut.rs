@@ -47,6 +47,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         cache_bytes: 1 << 30,
         max_workers: 2,
         run_ahead: 3,
+        spare_stays: std::time::Duration::from_secs(30),
     };
     let shutdown = Shutdown::new();
     let transcoder = Transcoder::start(config, Arc::new(SystemClock), shutdown)?;

@@ -51,6 +51,7 @@ impl Lab {
             cache_bytes: 256 << 20,
             max_workers: 4,
             run_ahead: 3,
+            spare_stays: Duration::from_secs(30),
         };
         change(&mut config);
         let shutdown = Shutdown::new();
@@ -564,5 +565,19 @@ async fn text_subtitles_become_webvtt() {
     let text = String::from_utf8(vtt.to_vec()).unwrap();
     assert!(text.starts_with("WEBVTT\n\n00:00:01.000 --> 00:00:02.500\nHello <i>you</i>\n"), "{text}");
     assert!(text.contains("00:00:04.000 --> 00:00:05.000\nA &amp; B"), "{text}");
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_is_held_ready_while_somebody_looks_and_no_longer() {
+    let lab = Lab::with(|c| c.spare_stays = Duration::from_millis(300));
+    lab.transcoder.ready().await.unwrap();
+    let transcoder = lab.transcoder.clone();
+    until("the first one stays", Duration::from_secs(10), || !transcoder.has_spare()).await;
+    for _ in 0..2 {
+        lab.transcoder.expect_work();
+        until("none comes", Duration::from_secs(10), || transcoder.has_spare()).await;
+        until("it stays", Duration::from_secs(10), || !transcoder.has_spare()).await;
+    }
     lab.close().await;
 }
