@@ -363,3 +363,38 @@ impl Devices {
         self.known.lock().values().cloned().collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn a_filesystem_that_hangs_holds_up_nothing_that_lies_elsewhere() {
+        use std::sync::mpsc::channel;
+        let devices = Devices::default();
+        let mount = |n: u32| Mount { device: (0, n), source: format!("disk{n}"), ..Mount::default() };
+        let (slow, other) = (devices.of(&mount(1)).unwrap(), devices.of(&mount(2)).unwrap());
+        let (hold, held) = channel::<()>();
+        let held = Arc::new(std::sync::Mutex::new(held));
+        // All of its threads wait for a disk that does not answer, and more is asked of it.
+        for i in 0..40 {
+            let held = Arc::clone(&held);
+            let run = move |_: &mut crate::pool::Lane<'_>| _ = held.lock().unwrap().recv();
+            let job = crate::pool::Job { affinity: i, wanted: Box::new(|| true), run: Box::new(run) };
+            slow.pool.submit(job).unwrap();
+        }
+        let (tx, rx) = channel();
+        for i in 0..40 {
+            let tx = tx.clone();
+            let run = move |_: &mut crate::pool::Lane<'_>| tx.send(i).unwrap();
+            let job = crate::pool::Job { affinity: i, wanted: Box::new(|| true), run: Box::new(run) };
+            other.pool.submit(job).unwrap();
+        }
+        for _ in 0..40 {
+            rx.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
+        }
+        drop(hold);
+        for d in [slow, other] {
+            assert!(d.pool.close(std::time::Duration::from_secs(5)));
+        }
+    }
+}

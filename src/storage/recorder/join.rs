@@ -449,4 +449,106 @@ mod tests {
         assert_eq!(join.readings.len(), MAX_READINGS);
         assert_eq!(join.waiting.len(), MAX_WAITING);
     }
+
+    /// Every stack whose requests a kernel thread may submit: two streams read different ranges of one file at the same
+    /// time, a worker submits what lies at the places of each, and no byte goes to the other one.
+    #[test]
+    fn on_every_stack_a_workers_requests_find_the_stream_by_the_map() {
+        use super::super::attribute::places;
+        use crate::layout::FileMap;
+        use crate::layout::chunks::{Chunk, ChunkMap, Stripe};
+        use crate::map::parity::Parity;
+        use crate::map::raid0::{Turns, Zones};
+        use crate::map::{Member, Node};
+        use crate::sys::fiemap::{Extent as Run, Extents};
+        use spindle_base::units::ByteRange;
+        use std::collections::BTreeMap;
+        use std::sync::Arc;
+
+        const C: u64 = 64 * K;
+        let disks =
+            |n: usize| -> Vec<Member> { (0..n).map(|d| Member::sound(Arc::new(Node::Disk(d)))).collect() };
+        let part = |base: u64, below: Node| Node::Part { base, len_bytes: 1 << 40, below: Arc::new(below) };
+        let lost = |n: usize| {
+            let mut members = disks(n);
+            members[n - 1] = Member::sound(Arc::new(Node::Gone(n - 1)));
+            members
+        };
+        let file = |runs: &[(u64, u64, u64)], below: Node| {
+            let run = |(offset, physical, len_bytes): &(u64, u64, u64)| Run {
+                offset: *offset,
+                physical: *physical,
+                len_bytes: *len_bytes,
+                encoded: false,
+            };
+            FileMap::new(Extents::of(runs.iter().map(run).collect()), Arc::new(below))
+        };
+        let btrfs = |kind: u64, n: u64, members: Vec<Member>| {
+            let stripes = (1..=n).map(|devid| Stripe { devid, offset: devid << 30 }).collect();
+            let chunk = Chunk {
+                logical: 0,
+                len_bytes: 1 << 30,
+                stripe_bytes: C,
+                kind: kind | 1,
+                sub_stripes: 1,
+                stripes,
+            };
+            let devices: BTreeMap<u64, Member> = (1..=n).zip(members).collect();
+            Node::Btrfs { chunks: Arc::new(ChunkMap::new(vec![chunk])), devices: Arc::new(devices) }
+        };
+        let zones = |n: usize| Zones::new(C, &vec![1 << 40; n], Turns::OfArray).unwrap();
+        let whole = [(0, 1 << 20, 64 << 20)];
+        let stacks: Vec<(&str, Node)> = vec![
+            ("a partition of a disk", part(1 << 20, Node::Disk(0))),
+            (
+                "dm-crypt on a linear volume",
+                Node::Sealed(Arc::new(part(1 << 20, part(8 << 20, Node::Disk(0))))),
+            ),
+            ("a striped volume", Node::Striped(zones(3), disks(3))),
+            ("a mirror", Node::Mirror(disks(2))),
+            ("md raid5", Node::Parity(Parity::five(2, 4, C).unwrap(), disks(4))),
+            ("md raid5, degraded (md0_raid5)", Node::Parity(Parity::five(2, 4, C).unwrap(), lost(4))),
+            ("md raid6, degraded", Node::Parity(Parity::six(2, 5, C).unwrap(), lost(5))),
+            ("btrfs raid5, degraded (kworker)", btrfs(1 << 7, 3, lost(3))),
+            ("btrfs raid6, degraded (kworker)", btrfs(1 << 8, 4, lost(4))),
+            (
+                "a loop on a fragmented file (loop worker)",
+                Node::File(Arc::new(file(
+                    &[(0, 1 << 30, 16 << 20), (16 << 20, 5 << 30, 1 << 30)],
+                    Node::Disk(0),
+                ))),
+            ),
+        ];
+        let numbers: Vec<u32> = (0..8).map(|d| 100 + d).collect();
+        for (name, node) in stacks {
+            let map = file(&whole, node);
+            // Whole rows of every geometry above, so that no row is both's.
+            let ranges =
+                [(0, 12 * C * 16), (12 * C * 32, 12 * C * 48)].map(|(a, b)| ByteRange::new(a, b).unwrap());
+            let mut join = Join::default();
+            let mut requests = Vec::new();
+            for (stream, range) in (1_u64..).zip(ranges) {
+                let its = places(&map, (range, &[range]), &numbers);
+                assert!(!its.is_empty(), "{name}");
+                // Without the parity and the rest of the row where a disk holds the bytes themselves.
+                requests.extend(its.iter().filter(|x| x.part == Part::Data).map(|x| (stream, *x)));
+                let mut reading =
+                    Reading::new(StreamId(stream), (0, 1000), numbers.clone(), move || its.clone());
+                reading.missing_bytes = range.len_bytes();
+                join.read(reading);
+            }
+            for (_, x) in &requests {
+                let len_kib = u32::try_from((x.end - x.start) / K).unwrap();
+                join.request(event(500, x.device, x.start / K, len_kib));
+            }
+            let owners = settled(&mut join);
+            assert_eq!(owners.len(), requests.len(), "{name}");
+            for ((stream, _), owner) in requests.iter().zip(owners) {
+                assert!(
+                    matches!(owner, Owner::One { stream: s, part: Part::Data, is_by_place: true, .. } if s.0 == *stream),
+                    "{name}: {owner:?} instead of {stream}"
+                );
+            }
+        }
+    }
 }

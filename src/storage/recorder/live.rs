@@ -503,6 +503,7 @@ impl Live {
             cached_bytes: self.cached_bytes,
             unattributed_bytes: self.unattributed_bytes,
             request_bytes: u64::checked_div(request_bytes, requests).unwrap_or(0),
+            computing_bytes: self.disks.values().map(|t| t.parity_bytes + t.reconstruct_bytes).sum(),
         };
         Striping {
             columns: shape.columns,

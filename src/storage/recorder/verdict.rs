@@ -19,6 +19,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) unattributed_bytes: u64,
     /// Mean size of a disk request.
     pub(crate) request_bytes: u64,
+    /// Read only to compute what a lost disk held.
+    pub(crate) computing_bytes: u64,
     /// Disks that answered with errors.
     pub(crate) failed: &'a [&'a str],
 }
@@ -49,6 +51,12 @@ pub(crate) fn verdict(f: &Facts<'_>) -> String {
     if f.served_bytes > 0 && ratio(f.cached_bytes, f.served_bytes) >= 0.1 {
         let percent = percent(f.cached_bytes, f.served_bytes);
         text.push_str(&format!(" {percent} % of what was sent came from memory."));
+    }
+    if f.computing_bytes > 0 {
+        let percent = percent(f.computing_bytes, read);
+        text.push_str(&format!(
+            " A disk is missing: {percent} % of what the others gave was parity and other columns, read to compute what it held."
+        ));
     }
     if ratio(f.unattributed_bytes, read + f.unattributed_bytes) >= 0.02 {
         let percent = percent(f.unattributed_bytes, read + f.unattributed_bytes);
@@ -149,6 +157,7 @@ mod tests {
             cached_bytes: 0,
             unattributed_bytes: 0,
             request_bytes: 512 << 10,
+            computing_bytes: 0,
             failed: &[],
         }
     }
@@ -209,6 +218,13 @@ mod tests {
         assert!(text.contains("requests of 16 KiB, less than a stripe of 64 KiB"), "{text}");
         assert!(text.contains("50 % of what was sent came from memory"), "{text}");
         assert!(text.contains("For 20 % of the bytes"), "{text}");
+    }
+
+    #[test]
+    fn what_a_lost_disk_costs_is_told() {
+        let bytes = names(&[("sda", 1000), ("sdb", 1000)]);
+        let text = verdict(&Facts { computing_bytes: 500, ..facts("raid5", 2, 1, &bytes) });
+        assert!(text.contains("A disk is missing: 25 %"), "{text}");
     }
 
     #[test]

@@ -548,6 +548,66 @@ fn a_loop_on_a_loop_is_counted_where_the_reader_is_seen() {
     outer.umount();
 }
 
+/// What files may be: full of holes, shared, in thousands of pieces, growing while they are played.
+#[test]
+fn odd_files_agree_with_the_trace_and_play_to_the_end() {
+    needs_root!();
+    use std::os::unix::fs::FileExt as _;
+    let mut pool = Pool::new("btrfs", "raid0", 2);
+    let (a, _) = pool.fill();
+    let noise: Vec<u8> = fs::read(&a).unwrap()[..MIB as usize].to_vec();
+    let [holes, pieces, shared, grows] =
+        ["holes.mkv", "pieces.mkv", "shared.mkv", "grows.mkv"].map(|n| pool.root().join(n));
+    let file = File::create(&holes).unwrap();
+    file.set_len(64 * MIB).unwrap();
+    for i in 0..16 {
+        file.write_all_at(&noise[..65536], i * 4 * MIB).unwrap();
+    }
+    file.sync_all().unwrap();
+    drop(file);
+    // Every other block is written twice: on a filesystem that never overwrites they end up elsewhere.
+    let file = File::create(&pieces).unwrap();
+    for i in 0..16 {
+        file.write_all_at(&noise, i * MIB).unwrap();
+    }
+    file.sync_all().unwrap();
+    for i in (0..4096).step_by(2) {
+        file.write_all_at(&noise[..4096], i * 4096).unwrap();
+        if i % 512 == 0 {
+            file.sync_all().unwrap();
+        }
+    }
+    file.sync_all().unwrap();
+    drop(file);
+    run("cp", &["--reflink=always", a.to_str().unwrap(), shared.to_str().unwrap()]);
+    fs::write(&grows, vec![7_u8; 8 << 20]).unwrap();
+    pool.umount();
+    pool.mount();
+    let appended = File::options().append(true).open(&grows).unwrap();
+    let (records, data) = two_streams(&pool, HelperMode::Auto, &[holes.clone(), pieces.clone(), shared]);
+    let got = by_disk(&records);
+    let line = format!("holes, pieces, shared: recorded {got:?} traced {data:?} why {:?}", records[1].why);
+    writeln!(std::io::stderr().lock(), "{line}").ok();
+    assert_eq!(got, data, "{line}");
+    assert_eq!(records[0].served_bytes, 64 * MIB);
+    // Holes are read from nowhere.
+    let of_holes: u64 = records[0].disks.iter().map(|d| d.read_bytes).sum();
+    assert!((MIB..8 * MIB).contains(&of_holes), "{of_holes}");
+    // One that grows plays to the size that it had; opened again it plays on.
+    let (rt, storage, stream) = (runtime(), storage(HelperMode::Auto), StreamId(6));
+    storage.begin(stream);
+    let file = rt.block_on(storage.open(&grows, stream)).unwrap();
+    rt.block_on(play(&file, 0, 4 * MIB));
+    (&appended).write_all(&noise).unwrap();
+    rt.block_on(play(&file, 4 * MIB, file.size_bytes()));
+    let longer = rt.block_on(storage.open(&grows, stream)).unwrap();
+    assert_eq!((file.size_bytes(), longer.size_bytes()), (8 * MIB, 9 * MIB));
+    rt.block_on(play(&longer, 8 * MIB, 9 * MIB));
+    assert_eq!(storage.end(stream).unwrap().served_bytes, 9 * MIB);
+    drop((appended, file, longer));
+    storage.close();
+}
+
 /// Through the mount every byte would be read by mergerfs's own process.
 #[test]
 fn a_file_of_a_mergerfs_is_read_where_it_lies_and_counted_there() {

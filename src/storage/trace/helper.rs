@@ -78,6 +78,8 @@ const INTERVAL_MS: i64 = 200;
 /// Chunks per message: 65,535 stripes of 16 bytes could not be sent, 16 always can.
 const MAX_CHUNK_MESSAGE: usize = 48 << 10;
 
+/// Nice value while it traces: before what it traces, behind what the system itself holds urgent (-20 to -15).
+const URGENT: i32 = -10;
 /// Requests that may wait for one of the two asking threads.
 const MAX_ASKED: usize = 64;
 
@@ -86,6 +88,9 @@ const MAX_ASKED: usize = 64;
 /// # Errors
 /// If the socket cannot be used. That the trace cannot be had is no error: the server is told why.
 pub fn run_helper(endpoint: HelperEndpoint, rights: HelperRights) -> Result<(), HelperError> {
+    // Rings that are read late lose events, and this costs next to nothing. Where it is not permitted it has to do
+    // without.
+    let _ = rustix::process::setpriority_process(None, URGENT);
     // Events first: afterwards the rights to open them are gone.
     let mut tracer = Tracer::open();
     match endpoint {
