@@ -580,6 +580,10 @@ impl Recorder {
             live.because(why);
             live.because(DIVIDED);
         }
+        if plan.is_degraded() && matches!(plan.shape.level.as_str(), "raid5" | "raid6") {
+            // Rows are read whole, a page at a time, by kernel threads: up to many times what was asked for.
+            live.because("a disk is missing, and what the kernel reads to compute its bytes is seen only in the block trace");
+        }
         let names = plan.names();
         let disks = placed.runs.iter().filter_map(|(p, ..)| names.get(p.disk).cloned()).collect();
         live.mapped(row, &names, &placed, no_trace);
