@@ -38,6 +38,13 @@ describe("stack", () => {
     expect(slicesOf(places.get("sdb") ?? [])).toEqual([]);
   });
 
+  it("calls a pool without a label by its kind, not by its identifier", () => {
+    const t = topology(node("btrfs", "f00", { level: "raid1", children: [disk("sda"), disk("sdb")] }), { filesystem: { kind: "btrfs", uuid: "f00", mount: "/srv" } });
+    const [pool] = stackOf(t).layers;
+    expect(pool?.name).toBe("");
+    expect(layerWords(pool!, 2)).toBe("raid1, mirrored · 2 parts");
+  });
+
   it("ends at a leaf that is no disk, and at a network mount", () => {
     expect(stackOf(topology(node("network", "nas:/x"))).disk?.kind).toBe("network");
     expect(stackOf(topology(node("unknown", "dm-7"))).disk?.kind).toBe("unknown");

@@ -34,7 +34,9 @@ const HELPERS = new Set(["cache", "log", "special", "spare", "metadata"]);
 /** The volume from its filesystem down to its disks. */
 export function stackOf(topology: Topology): Block {
   const disks = new Set(topology.disks);
-  const top = blockOf(topology.node, disks);
+  // A pool without a label goes by its identifier, which no one knows it by and which stands below.
+  const nameless = topology.node.name !== "" && topology.node.name === topology.filesystem.uuid;
+  const top = blockOf(nameless ? { ...topology.node, name: "" } : topology.node, disks);
   if (POOLS.has(topology.node.kind)) return top;
   const filesystem: TopologyNode = { kind: "filesystem", name: topology.filesystem.kind, path: topology.filesystem.mount, children: [] };
   return { ...top, layers: [filesystem, ...top.layers] };
@@ -135,7 +137,7 @@ export function levelWords(level: string | null | undefined): string {
 
 /** The line under a layer's name: what it is and how it lays bytes out. */
 export function layerWords(node: TopologyNode, parts: number): string {
-  const words = [node.kind === "filesystem" ? "" : kindWords(node.kind)];
+  const words = [node.kind === "filesystem" || node.name === "" ? "" : kindWords(node.kind)];
   if (node.level && node.level !== "disk") {
     const means = levelWords(node.level);
     // "mirror, mirrored" says one thing twice.
