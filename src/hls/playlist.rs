@@ -3,8 +3,9 @@
 use spindle_media::info::{Stream, Video};
 use spindle_media::m3u8::{self, MediaPlaylist, SubtitleRendition, Variant, VideoRange};
 use spindle_playback::{Action, TrackVerdict};
+use spindle_transcode::Container;
 
-use super::playlist_reply;
+use super::{extension, playlist_reply};
 use crate::delivery::problem::Problem;
 use crate::delivery::reply::Reply;
 use crate::sessions::Session;
@@ -54,9 +55,10 @@ pub(super) fn master(session: &Session) -> Reply {
 }
 
 /// The whole title's segments. Its times are those at which the segments really begin.
-pub(super) fn media(boundaries: &[i64]) -> Reply {
-    let playlist = MediaPlaylist { boundaries_us: boundaries, init_uri: Some("init.mp4"), independent: true };
-    playlist_reply(playlist.write(|n| format!("{n}.m4s")))
+pub(super) fn media(boundaries: &[i64], container: Container) -> Reply {
+    let init_uri = Some("init.mp4").filter(|_| container == Container::Fmp4);
+    let playlist = MediaPlaylist { boundaries_us: boundaries, init_uri, independent: true };
+    playlist_reply(playlist.write(|n| format!("{n}{}", extension(container))))
 }
 
 /// A subtitle track: one segment as long as the title.

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, Method, header};
-use spindle_transcode::{Rendition, Segment, TranscodeError};
+use spindle_transcode::{Container, Rendition, Segment, TranscodeError};
 
 use crate::delivery::entity::Entity;
 use crate::delivery::problem::Problem;
 use crate::delivery::reply::{Reply, Source, serve};
-use crate::sessions::Session;
+use crate::sessions::{Cut, Session};
 
 /// The init segment.
 pub(super) async fn init(
@@ -18,24 +18,29 @@ pub(super) async fn init(
     method: &Method,
     headers: &HeaderMap,
 ) -> Result<Reply, Problem> {
-    respond(session, rendition.init().await, "init", method, headers)
+    respond(session, rendition.init().await, "init", "video/mp4", method, headers)
 }
 
 /// Segment `n`, made now if nobody has it.
 pub(super) async fn get(
     session: &Session,
-    rendition: &Rendition,
+    cut: &Cut,
     n: usize,
     method: &Method,
     headers: &HeaderMap,
 ) -> Result<Reply, Problem> {
-    respond(session, rendition.segment(n).await, &n.to_string(), method, headers)
+    let kind = match cut.container {
+        Container::Fmp4 => "video/mp4",
+        Container::Mpegts => "video/mp2t",
+    };
+    respond(session, cut.rendition.segment(n).await, &n.to_string(), kind, method, headers)
 }
 
 fn respond(
     session: &Session,
     made: Result<Segment, TranscodeError>,
     name: &str,
+    kind: &str,
     method: &Method,
     headers: &HeaderMap,
 ) -> Result<Reply, Problem> {
@@ -48,7 +53,7 @@ fn respond(
     };
     let source = Source::Segment { segment: Arc::new(segment), made_from: session.file.clone() };
     let boundary = spindle_base::id::new_id();
-    let mut reply = serve(method, headers, &entity, "video/mp4", &source, &boundary);
+    let mut reply = serve(method, headers, &entity, kind, &source, &boundary);
     reply.headers.remove(header::LAST_MODIFIED);
     Ok(reply.with(header::CACHE_CONTROL, "private, max-age=86400, immutable"))
 }

@@ -8,12 +8,13 @@ use spindle_base::error::ErrorKind;
 use spindle_base::sync::Mutex;
 use spindle_media::subtitle::{Format, to_webvtt};
 use spindle_storage::{MediaFile, Storage, StreamId};
-use spindle_transcode::Transcoder;
+use spindle_transcode::ts::START_TICKS;
+use spindle_transcode::{Container, Transcoder};
 
 use crate::delivery::entity;
 use crate::delivery::problem::Problem;
 use crate::delivery::reply::Reply;
-use crate::sessions::{Session, SubtitleSource};
+use crate::sessions::{Delivery, Session, SubtitleSource};
 
 /// Largest subtitle file that is read: the longest real ones, karaoke included, have a few MiB.
 const MAX_FILE_BYTES: u64 = 16 << 20;
@@ -65,7 +66,7 @@ pub async fn get(
     let Some(source) = source else {
         return Err(Problem::not_found("this session has no such subtitles"));
     };
-    let text = text(session, source, tools).await?;
+    let text = in_clock_of(session, text(session, source, tools).await?);
     let etag = format!("\"{}\"", &blake3::hash(&text).to_hex()[..32]);
     let reply = if entity::is_known(headers, &etag) && matches!(*method, Method::GET | Method::HEAD) {
         let mut reply = Reply::memory(StatusCode::NOT_MODIFIED, "text/vtt; charset=utf-8", Bytes::new());
@@ -75,6 +76,21 @@ pub async fn get(
         Reply::memory(StatusCode::OK, "text/vtt; charset=utf-8", text)
     };
     Ok(reply.with(header::ETAG, &etag).with(header::CACHE_CONTROL, "private, max-age=86400"))
+}
+
+/// In transport stream segments the presentation's zero is not the clock's: the playlist's reader is
+/// told (RFC 8216 section 3.5). Whoever draws the text beside the picture skips the line.
+fn in_clock_of(session: &Session, text: Bytes) -> Bytes {
+    match &session.delivery {
+        Delivery::Hls(cut) if cut.container == Container::Mpegts => with_clock(&text),
+        _ => text,
+    }
+}
+
+fn with_clock(text: &[u8]) -> Bytes {
+    let end = text.iter().position(|b| *b == b'\n').map_or(text.len(), |at| at + 1);
+    let map = format!("X-TIMESTAMP-MAP=LOCAL:00:00:00.000,MPEGTS:{START_TICKS}\n");
+    [&text[..end], map.as_bytes(), &text[end..]].concat().into()
 }
 
 async fn text(session: &Session, source: &SubtitleSource, tools: &Tools<'_>) -> Result<Bytes, Problem> {
@@ -127,5 +143,18 @@ async fn whole(file: &MediaFile) -> Result<Bytes, Problem> {
             return Ok(out.freeze());
         }
         out.extend_from_slice(&piece);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_beside_a_transport_stream_says_where_zero_is() {
+        let text = with_clock(b"WEBVTT\n\n00:01.000 --> 00:02.000\nhi\n");
+        let expected =
+            "WEBVTT\nX-TIMESTAMP-MAP=LOCAL:00:00:00.000,MPEGTS:126000\n\n00:01.000 --> 00:02.000\nhi\n";
+        assert_eq!(text, expected);
     }
 }

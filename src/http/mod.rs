@@ -9,6 +9,7 @@ mod guard;
 mod health;
 mod media;
 mod metrics;
+mod stream;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -107,6 +108,7 @@ pub fn router(state: ServerState) -> Router {
         .layer(TimeoutLayer::with_status_code(http::StatusCode::GATEWAY_TIMEOUT, Duration::from_secs(120)));
     Router::new()
         .route("/media/{*rest}", axum::routing::any(media::ordinary))
+        .route("/stream/{*rest}", axum::routing::any(stream::get))
         .merge(api)
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(from_fn(guard::security_headers))

@@ -18,9 +18,9 @@ pub enum SessionError {
     /// A track was chosen that the file does not have.
     #[error("`{0}` has no such sound or subtitle track; its item lists those that it has")]
     NoStream(String),
-    /// It would have to be converted for a client that takes no fMP4 HLS, which is not done yet.
+    /// It would have to be converted to a container that is not made here.
     #[error(
-        "`{file}` would have to be converted to {container} for this client, which is not supported; it needs a client that plays HLS with fMP4 segments"
+        "`{file}` would have to be converted to {container} for this client, which is not made here; its profile may name mp4 or mpegts as `target.container`"
     )]
     NoOutput {
         /// The file.

@@ -21,7 +21,7 @@ use spindle_library::{Library, NewHistory, Progress, Role, User};
 use spindle_media::info::MediaInfo;
 use spindle_playback::{Decision, Failures, Method, Profiles};
 use spindle_storage::{IoRecord, Storage, StreamId};
-use spindle_transcode::{Rendition, Transcoder};
+use spindle_transcode::{Container, Rendition, Transcoder};
 use tokio::sync::broadcast;
 
 use crate::auth::signature::Key;
@@ -146,13 +146,20 @@ impl Event {
 pub enum Delivery {
     /// The file as it is.
     File,
-    /// Segments.
-    Hls {
-        /// Workers and segments.
-        rendition: Rendition,
-        /// Where segments begin, microseconds.
-        boundaries: Vec<i64>,
-    },
+    /// Segments, fetched one by one.
+    Hls(Cut),
+    /// Segments in a row, as one answer.
+    Stream(Cut),
+}
+
+/// A title cut into segments.
+pub struct Cut {
+    /// Workers and segments.
+    pub rendition: Rendition,
+    /// Where segments begin, microseconds.
+    pub boundaries: Vec<i64>,
+    /// What the segments are.
+    pub container: Container,
 }
 
 /// One viewer playing one file.

@@ -17,11 +17,11 @@ use spindle_playback::{
     Action, ClientProfile, Decider, Decision, Method, Protocol, SubtitleChoice, TrackVerdict,
 };
 use spindle_storage::{MediaFile, StreamId};
-use spindle_transcode::{AudioPlan, Boundaries, FileKey, Plan, RenditionKey, VideoPlan};
+use spindle_transcode::{AudioPlan, Boundaries, Container, FileKey, Plan, RenditionKey, VideoPlan};
 use tokio_util::sync::CancellationToken;
 
 use super::choice::{ReasonView, client_key, reasons};
-use super::{Delivery, Live, Session, SessionError, Sessions};
+use super::{Cut, Delivery, Live, Session, SessionError, Sessions};
 
 /// A copied video is cut at the first key frame after this long (Apple's authoring rules: 6 s).
 const COPY_TARGET_US: i64 = 6_000_000;
@@ -224,7 +224,13 @@ impl Sessions {
         let signed = parts.key.sign(&id, now_us / 1_000_000 + URL_LIFE_S);
         let url = match &delivery {
             Delivery::File => format!("/media/{signed}/file/stream.{}", extension(&info.container)),
-            Delivery::Hls { .. } => format!("/media/{signed}/hls/master.m3u8"),
+            Delivery::Hls(_) => format!("/media/{signed}/hls/master.m3u8"),
+            Delivery::Stream(cut) => {
+                let name = if cut.container == Container::Mpegts { "film.ts" } else { "film.mp4" };
+                let from =
+                    if open.start_s > 0.0 { format!("?start_s={}", open.start_s) } else { String::new() };
+                format!("/stream/{signed}/{name}{from}")
+            }
         };
         let subtitles = subtitle_sources(&info, &part);
         let start_s = info.duration_s.map_or(open.start_s, |d| open.start_s.min(d.max(0.0)));
@@ -234,8 +240,8 @@ impl Sessions {
             reasons: reasons(&decision),
             url,
             protocol: match &delivery {
-                Delivery::File => Protocol::Http,
-                Delivery::Hls { .. } => Protocol::Hls,
+                Delivery::File | Delivery::Stream(_) => Protocol::Http,
+                Delivery::Hls(_) => Protocol::Hls,
             },
             start_s,
             subtitles: subtitle_tracks(&info, &decision, &subtitles, &signed),
@@ -298,12 +304,16 @@ impl Sessions {
         if decision.method == Method::DirectPlay {
             return Ok(Delivery::File);
         }
-        if decision.protocol != Protocol::Hls || decision.container != "fmp4" {
-            return Err(SessionError::NoOutput {
-                file: part.name.clone(),
-                container: decision.container.clone(),
-            });
-        }
+        let container = match decision.container.as_str() {
+            "fmp4" | "mp4" => Container::Fmp4,
+            "mpegts" => Container::Mpegts,
+            _ => {
+                return Err(SessionError::NoOutput {
+                    file: part.name.clone(),
+                    container: decision.container.clone(),
+                });
+            }
+        };
         let copied = decision.video.as_ref().is_some_and(|v| v.action == Action::Copy);
         let boundaries = if copied {
             let index = self.keyframes(part, file).await?;
@@ -324,12 +334,14 @@ impl Sessions {
             video: decision.video.as_ref().and_then(video_plan),
             audio: decision.audio.as_ref().and_then(audio_plan),
             boundaries: boundaries.clone(),
+            container,
             start_us: Some(microseconds(info.start_s)),
         };
         let key = RenditionKey::new(file_key(file), &plan);
         let input = self.0.inputs.join(key, file, stream);
         let rendition = self.0.parts.transcoder.rendition(key, plan, input);
-        Ok(Delivery::Hls { rendition, boundaries: boundaries.0 })
+        let cut = Cut { rendition, boundaries: boundaries.0, container };
+        Ok(if decision.protocol == Protocol::Hls { Delivery::Hls(cut) } else { Delivery::Stream(cut) })
     }
 
     /// The key frames from the index, or collected now. A collection that takes longer than

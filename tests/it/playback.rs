@@ -127,3 +127,99 @@ fn the_tracks_that_a_viewer_chose_are_chosen_the_next_time() {
         assert_eq!(client.put(path, &bad).status, 400, "{bad}");
     }
 }
+
+/// What ffprobe counts in some bytes: video packets, and the first's time.
+fn video_of(bytes: &[u8], name: &str) -> (usize, f64) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join(name);
+    std::fs::write(&path, bytes).expect("a file");
+    let decoded = Command::new("ffmpeg")
+        .args(["-nostdin", "-v", "error", "-xerror", "-i"])
+        .arg(&path)
+        .args(["-f", "null", "-"])
+        .output()
+        .expect("ffmpeg runs");
+    assert!(decoded.status.success(), "{name}: {}", String::from_utf8_lossy(&decoded.stderr));
+    let out = Command::new("ffprobe")
+        .args(["-v", "error", "-select_streams", "v:0", "-show_entries", "packet=pts_time", "-of", "csv=p=0"])
+        .arg(&path)
+        .output()
+        .expect("ffprobe runs");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let times: Vec<f64> = text.lines().filter_map(|l| l.trim_end_matches(',').parse().ok()).collect();
+    (times.len(), times.iter().copied().fold(f64::MAX, f64::min))
+}
+
+fn client_of(container: &str, protocols: &[&str], hls: &str) -> Value {
+    json!({"name": "box", "direct_play": [{"container": container, "video": ["h264"], "audio": ["aac"]}],
+        "video": [{"codec": "h264"}], "protocols": protocols, "hls": {"container": hls},
+        "target": {"video": ["h264"], "audio": ["aac"]}})
+}
+
+#[test]
+fn a_client_without_playlists_gets_the_title_as_one_stream() {
+    let (_app, client, id) = TestApp::with_film();
+    let played = client.play(&id, &client_of("mpegts", &["http"], "fmp4"));
+    let url = played["url"].as_str().expect("a URL").to_owned();
+    assert_eq!(
+        (&played["method"], &played["protocol"]),
+        (&json!("direct_stream"), &json!("http")),
+        "{played}"
+    );
+    assert!(url.starts_with("/stream/") && url.ends_with("/film.ts"), "{url}");
+    let anonymous = crate::app::Client { token: None, ..client.clone() };
+    let whole = anonymous.get(&url);
+    assert_eq!((whole.status, whole.field("content-type")), (200, Some("video/mp2t")));
+    assert_eq!(whole.field("accept-ranges"), Some("none"));
+    let (packets, first) = video_of(&whole.body, "film.ts");
+    assert_eq!(packets, 250);
+    assert!((1.39..1.45).contains(&first), "{first}");
+    // Key frames are two seconds apart, cuts six: the nearest cut to eight is six.
+    let later = anonymous.get(&format!("{url}?start_s=8"));
+    let (packets, first) = video_of(&later.body, "film.ts");
+    assert!((90..=110).contains(&packets) && (7.3..7.5).contains(&first), "{packets} {first}");
+    let sought = anonymous.get_with(&url, "TimeSeekRange.dlna.org: npt=8.0-\r\n");
+    assert_eq!(sought.body, later.body, "the same bytes whichever way");
+    let range = sought.field("timeseekrange.dlna.org").expect("a range");
+    assert!(range.starts_with("npt=6.0") && range.contains('/'), "{range}");
+    assert_eq!(anonymous.head_with(&url, "").status, 200);
+    for (path, status) in [
+        (format!("{url}?start_s=x"), 400),
+        (url.replace("film.ts", "film.mp4"), 400),
+        ("/stream/nothing/film.ts".to_owned(), 403),
+    ] {
+        assert_eq!(anonymous.get(&path).status, status, "{path}");
+    }
+
+    let mut in_mp4 = client_of("mkv", &["http"], "fmp4");
+    in_mp4["target"]["container"] = json!("mp4");
+    let played = client.play(&id, &in_mp4);
+    let url = played["url"].as_str().expect("a URL").to_owned();
+    assert!(url.ends_with("/film.mp4"), "{played}");
+    let whole = anonymous.get(&url);
+    assert_eq!(whole.field("content-type"), Some("video/mp4"));
+    assert_eq!(video_of(&whole.body, "film.mp4").0, 250);
+}
+
+#[test]
+fn a_client_of_transport_stream_segments_gets_them() {
+    let (_app, client, id) = TestApp::with_film();
+    let played = client.play(&id, &client_of("mkv", &["http", "hls"], "mpegts"));
+    let master = played["url"].as_str().expect("a URL").to_owned();
+    assert_eq!(played["protocol"], "hls", "{played}");
+    let base = master.strip_suffix("master.m3u8").expect("a master playlist").to_owned();
+    let playlist = client.get(&format!("{base}media.m3u8")).text();
+    assert!(!playlist.contains("EXT-X-MAP"), "{playlist}");
+    let names: Vec<&str> = playlist.lines().filter(|l| l.ends_with(".ts")).collect();
+    assert!(names.len() >= 2, "{playlist}");
+    let mut all = Vec::new();
+    for name in &names {
+        let segment = client.get(&format!("{base}{name}"));
+        assert_eq!(segment.field("content-type"), Some("video/mp2t"));
+        all.extend(segment.body);
+    }
+    assert_eq!(video_of(&all, "film.ts").0, 250);
+    for name in ["0.m4s", "init.mp4", "0.webm"] {
+        assert_eq!(client.get(&format!("{base}{name}")).status, 400, "{name}");
+    }
+}

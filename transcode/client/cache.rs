@@ -179,7 +179,13 @@ mod tests {
 
     fn key() -> RenditionKey {
         let file = FileKey { dev: 1, ino: 1, size_bytes: 1, modified_us: 1, changed_us: 1 };
-        let plan = Plan { video: None, audio: None, boundaries: Boundaries::default(), start_us: None };
+        let plan = Plan {
+            video: None,
+            audio: None,
+            boundaries: Boundaries::default(),
+            container: crate::plan::Container::Fmp4,
+            start_us: None,
+        };
         RenditionKey::new(file, &plan)
     }
 

@@ -269,6 +269,102 @@ pub fn tracks(init: &[u8]) -> Option<Vec<Track>> {
     (!out.is_empty()).then_some(out)
 }
 
+/// A track of an init segment with the head of its first sample entry.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a> {
+    /// Number and clock.
+    pub track: Track,
+    /// What its edit list takes off composition times, in ticks of the track.
+    pub media_time: i64,
+    /// Four characters of the sample entry.
+    pub kind: [u8; 4],
+    boxes: &'a [u8],
+}
+
+impl<'a> Entry<'a> {
+    /// The body of a configuration box in the sample entry.
+    #[must_use]
+    pub fn config(&self, name: [u8; 4]) -> Option<&'a [u8]> {
+        child(self.boxes, name)
+    }
+}
+
+/// Bytes of a visual (section 12.1.3) and an audio sample entry (section 12.2.3) before their boxes.
+const VISUAL_ENTRY: usize = 78;
+const AUDIO_ENTRY: usize = 28;
+
+/// Reads what an init segment says of its tracks, in order. `None` if it is not whole.
+#[must_use]
+pub fn entries(init: &[u8]) -> Option<Vec<Entry<'_>>> {
+    let moov = child(init, *b"moov")?;
+    let traks = Boxes(moov).filter(|(name, _)| name == b"trak").map(|(_, body)| body);
+    tracks(init)?
+        .into_iter()
+        .zip(traks)
+        .map(|(track, trak)| {
+            let mdia = child(trak, *b"mdia")?;
+            let handler = child(mdia, *b"hdlr")?.get(8..12)?;
+            let stsd = child(child(child(mdia, *b"minf")?, *b"stbl")?, *b"stsd")?;
+            let (kind, body) = Boxes(stsd.get(8..)?).next()?;
+            let fixed = if handler == b"vide" { VISUAL_ENTRY } else { AUDIO_ENTRY };
+            let elst = child(trak, *b"edts").and_then(|e| child(e, *b"elst"));
+            let media_time = match elst {
+                Some(e) if e.first() == Some(&1) => i64::from_be_bytes(*e.get(16..)?.first_chunk()?),
+                Some(e) => i64::from(i32::from_be_bytes(*e.get(12..)?.first_chunk()?)),
+                None => 0,
+            };
+            Some(Entry { track, media_time: media_time.max(0), kind, boxes: body.get(fixed..)? })
+        })
+        .collect()
+}
+
+/// A run of a fragment with its bytes.
+#[derive(Debug, Clone)]
+pub struct Run<'a> {
+    /// `track_ID` of the init segment.
+    pub track_id: u32,
+    /// Decode time of the first sample, in ticks.
+    pub decode_time: u64,
+    /// In decode order.
+    pub samples: Vec<Sample>,
+    /// The bytes of the samples, and what follows them.
+    pub data: &'a [u8],
+}
+
+/// Reads the runs of a fragment that [`fragment_head`] began. `None` if it is not one.
+#[must_use]
+pub fn runs(fragment: &[u8]) -> Option<Vec<Run<'_>>> {
+    let moof = child(fragment, *b"moof")?;
+    let mut out = Vec::new();
+    for (_, traf) in Boxes(moof).filter(|(name, _)| name == b"traf") {
+        let track_id = be32(child(traf, *b"tfhd")?, 4)?;
+        let tfdt = child(traf, *b"tfdt")?;
+        let decode_time = u64::from_be_bytes(*tfdt.get(4..)?.first_chunk()?);
+        let trun = child(traf, *b"trun")?;
+        let (flags, count) = (be32(trun, 0)?, be32(trun, 4)? as usize);
+        let data = fragment.get(be32(trun, 8)? as usize..)?;
+        let width = if flags & 0x800 == 0 { 12 } else { 16 };
+        let table = trun.get(12..)?;
+        // The table is there: a count that it does not hold is damage.
+        if table.len() / width < count {
+            return None;
+        }
+        let samples = table.chunks_exact(width).take(count).map(|row| {
+            Some(Sample {
+                duration: be32(row, 0)?,
+                len_bytes: be32(row, 4)?,
+                sync: be32(row, 8)? == SYNC,
+                composition_offset: row
+                    .get(12..16)
+                    .and_then(|b| b.first_chunk())
+                    .map_or(0, |b| i32::from_be_bytes(*b)),
+            })
+        });
+        out.push(Run { track_id, decode_time, samples: samples.collect::<Option<_>>()?, data });
+    }
+    (!out.is_empty()).then_some(out)
+}
+
 fn be32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }

@@ -5,7 +5,7 @@
 //! - `prober`, `job`: one file in, one description (or subtitle, or picture) out.
 //! - [`rendition`]: segments of one title cut one way, made by workers on demand. What to start,
 //!   grant, seek and stop is decided by the pure [`window`]; finished segments live in [`cache`].
-//! - [`fmp4`], [`bitstream`]: the pure parts of segment writing, used by the worker and tested here.
+//! - [`fmp4`], [`ts`], [`bitstream`]: the pure parts of segment writing, used by the worker and tested here.
 
 pub mod bitstream;
 pub mod cache;
@@ -19,12 +19,13 @@ mod process;
 pub mod protocol;
 pub mod rendition;
 mod transcoder;
+pub mod ts;
 pub mod window;
 pub mod wire;
 
 pub use cache::Segment;
 pub use error::TranscodeError;
-pub use plan::{AudioPlan, Boundaries, FileKey, Picture, Plan, RenditionKey, VideoPlan};
+pub use plan::{AudioPlan, Boundaries, Container, FileKey, Picture, Plan, RenditionKey, VideoPlan};
 pub use protocol::{Sandbox, WorkerRead};
 pub use rendition::{Input, Rendition, RenditionStatus, WorkerStatus};
 pub use transcoder::{Config, Transcoder, WorkerInfo};

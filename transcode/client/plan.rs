@@ -13,11 +13,25 @@ pub struct Plan {
     pub audio: Option<AudioPlan>,
     /// Where the segments begin.
     pub boundaries: Boundaries,
+    /// What the segments are.
+    #[serde(default)]
+    pub container: Container,
     /// Time of the presentation's zero in the file's own clock, in microseconds:
     /// `MediaInfo::start_s`. Absent: the worker takes what FFmpeg says, which is the same for
     /// whatever the worker's own prober described.
     #[serde(default)]
     pub start_us: Option<i64>,
+}
+
+/// Kinds of segments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Container {
+    /// Fragments of ISO base media after an init segment.
+    #[default]
+    Fmp4,
+    /// Transport stream, which begins anywhere; segments in a row make one stream.
+    Mpegts,
 }
 
 /// What becomes of the picture.
@@ -173,6 +187,7 @@ mod tests {
             video: Some(VideoPlan::Copy { stream }),
             audio: None,
             boundaries: Boundaries(vec![0, 1]),
+            container: Container::Fmp4,
             start_us: None,
         };
         assert_eq!(RenditionKey::new(file, &plan(0)), RenditionKey::new(file, &plan(0)));

@@ -11,7 +11,7 @@ use spindle_media::keyframes::KeyframeIndex;
 use crate::plan::{Picture, Plan};
 
 /// Version of everything in this file. A worker of another version is refused.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Server to worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use spindle_transcode::bitstream;
 use spindle_transcode::fmp4::{self, Sample, TrackRun};
 use spindle_transcode::protocol::{FailKind, Reply, Request};
-use spindle_transcode::{AudioPlan, Boundaries, Plan, VideoPlan};
+use spindle_transcode::{AudioPlan, Boundaries, Container, Plan, VideoPlan, ts};
 
 use crate::ff::{
     self, AVCodecID, AudioSettings, Decoder, Facts, Fail, InitTrack, Input, Media, NOPTS, Packet, Result,
@@ -104,6 +104,8 @@ struct Segmenter<'a> {
     tracks: Vec<Track>,
     burn_stream: Option<usize>,
     init: Vec<u8>,
+    /// Writes the segments where they are no fragments.
+    ts: Option<ts::Muxer>,
     replay: VecDeque<Packet>,
     pristine: bool,
     at_end: bool,
@@ -222,6 +224,7 @@ impl<'a> Segmenter<'a> {
             tracks,
             burn_stream,
             init: Vec::new(),
+            ts: None,
             replay,
             pristine: true,
             at_end: false,
@@ -234,6 +237,9 @@ impl<'a> Segmenter<'a> {
             at_us: 0,
         };
         me.make_init(plan)?;
+        if plan.container == Container::Mpegts {
+            me.ts = Some(ts::Muxer::new(&me.init).map_err(|e| Fail::request(e.to_string()))?);
+        }
         for t in &mut me.tracks {
             if let Path::CopyAudio(copy) = &mut t.path {
                 let start = t.facts.start.unwrap_or(0);
@@ -293,11 +299,12 @@ impl<'a> Segmenter<'a> {
                     }
                 }
                 (Path::CopyVideo(copy), None) if copy.hevc => {
-                    // Apple plays HEVC only as hvc1.
+                    // Apple plays HEVC only as hvc1; Dolby Vision without a base has an entry of its own.
+                    let no_base = t.facts.dovi.is_some_and(|d| d.profile == 5);
                     InitTrack::Copied {
                         input: &self.input,
                         stream: t.stream,
-                        tag: u32::from_le_bytes(*b"hvc1"),
+                        tag: u32::from_le_bytes(if no_base { *b"dvh1" } else { *b"hvc1" }),
                         extradata: None,
                         packet: None,
                     }
@@ -639,7 +646,15 @@ impl<'a> Segmenter<'a> {
         let head = fmp4::fragment_head(u32::try_from(n + 1).unwrap_or(u32::MAX), &runs);
         let mut pieces: Vec<&[u8]> = vec![&head];
         pieces.extend(parts.iter().flat_map(|(_, _, _, taken)| taken.iter().map(|o| o.data.bytes())));
-        let len_bytes = write_out(file, &pieces)?;
+        let len_bytes = match &self.ts {
+            None => write_out(file, &pieces)?,
+            // A segment in which nothing is shown has no fragment to write.
+            Some(_) if parts.is_empty() => write_out(file, &[])?,
+            Some(ts) => {
+                let packets = ts.segment(&pieces.concat()).map_err(|e| Fail::fault(e.to_string()))?;
+                write_out(file, &[&packets])?
+            }
+        };
         self.next = n + 1;
         self.tell_reads();
         let took_us = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);

@@ -16,8 +16,8 @@ use spindle_base::clock::SystemClock;
 use spindle_base::error::ErrorKind;
 use spindle_base::shutdown::Shutdown;
 use spindle_transcode::{
-    AudioPlan, Boundaries, Config, FileKey, Input, Picture, Plan, Rendition, RenditionKey, Transcoder,
-    VideoPlan, WorkerRead,
+    AudioPlan, Boundaries, Config, Container, FileKey, Input, Picture, Plan, Rendition, RenditionKey,
+    Transcoder, VideoPlan, WorkerRead,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -158,7 +158,13 @@ async fn save(lab: &Lab, rendition: &Rendition, name: &str, segments: &[usize]) 
 }
 
 fn plan(video: Option<VideoPlan>, audio: Option<AudioPlan>, boundaries: &[i64]) -> Plan {
-    Plan { video, audio, boundaries: Boundaries(boundaries.to_vec()), start_us: None }
+    Plan {
+        video,
+        audio,
+        boundaries: Boundaries(boundaries.to_vec()),
+        container: Container::Fmp4,
+        start_us: None,
+    }
 }
 
 fn copy() -> (Option<VideoPlan>, Option<AudioPlan>) {
@@ -578,6 +584,118 @@ async fn a_worker_is_held_ready_while_somebody_looks_and_no_longer() {
         lab.transcoder.expect_work();
         until("none comes", Duration::from_secs(10), || transcoder.has_spare()).await;
         until("it stays", Duration::from_secs(10), || !transcoder.has_spare()).await;
+    }
+    lab.close().await;
+}
+
+/// Segments of a transport stream rendition, one after the other in one file.
+async fn save_ts(lab: &Lab, rendition: &Rendition, name: &str, segments: &[usize]) -> PathBuf {
+    let mut bytes = Vec::new();
+    for n in segments {
+        bytes.extend_from_slice(&rendition.segment(*n).await.unwrap().read().unwrap());
+    }
+    let path = lab.dir.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn in_ts(mut plan: Plan) -> Plan {
+    plan.container = Container::Mpegts;
+    plan
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transport_stream_segments_in_a_row_play_as_one_stream() {
+    let lab = Lab::new();
+    let file = lab.make(
+        "film.mkv",
+        "-f lavfi -i testsrc2=s=320x180:r=25:d=12 -f lavfi -i sine=r=48000:d=12 -c:v libx264 -g 50 -bf 2 \
+         -pix_fmt yuv420p -c:a aac -ac 2",
+    );
+    let b = [0, 4_000_000, 8_000_000, 12_000_000];
+    let copied = plan(Some(VideoPlan::Copy { stream: 0 }), Some(AudioPlan::Copy { stream: 1 }), &b);
+    let encoded = plan(
+        Some(VideoPlan::Encode {
+            stream: 0,
+            codec: "h264".to_owned(),
+            max_width: None,
+            max_height: None,
+            max_bitrate_bps: None,
+            fps_cap: None,
+            burn_subtitle: None,
+            tone_map: false,
+        }),
+        Some(AudioPlan::Encode {
+            stream: 1,
+            codec: "ac3".to_owned(),
+            channels: 2,
+            bitrate_bps: None,
+            sample_rate: None,
+        }),
+        &b,
+    );
+    for (name, plan) in [("copied.ts", copied), ("encoded.ts", encoded)] {
+        let (rendition, _) = lab.open(&file, in_ts(plan));
+        // Out of order first: bytes do not depend on it.
+        let last = rendition.segment(2).await.unwrap().read().unwrap();
+        let path = save_ts(&lab, &rendition, name, &[0, 1, 2]).await;
+        assert!(std::fs::read(&path).unwrap().ends_with(&last), "{name}");
+        assert_eq!(decode(&path), "", "{name}");
+        let video = packets(&path, "v:0");
+        assert_eq!(video.len(), 300, "{name}");
+        assert!(video.windows(2).all(|w| w[0].1 < w[1].1), "{name}: decode times rise");
+        let first = video.iter().map(|p| p.0).fold(f64::MAX, f64::min);
+        // 1.4 s is where the presentation's zero is; the source's sound begins a packet before the picture.
+        assert!((1.399..1.43).contains(&first), "{name} {first}");
+        let audio = packets(&path, "a:0");
+        assert!((audio[0].0 - first).abs() < 0.05, "{name} {:?}", audio[0]);
+        let steps: Vec<f64> = audio.windows(2).map(|w| w[1].0 - w[0].0).collect();
+        assert!(steps.iter().all(|s| *s > 0.0 && *s < 0.07), "{name} {steps:?}");
+        // Continuity counters go on over the borders: the demuxer would warn.
+        let log =
+            ffmpeg("-v warning -xerror -i", &[&path, Path::new("-f"), Path::new("null"), Path::new("-")]);
+        assert!(!log.contains("ontinuity"), "{name} {log}");
+        // A segment alone begins with a key frame at its time.
+        let middle = save_ts(&lab, &rendition, "middle.ts", &[1]).await;
+        let alone = packets(&middle, "v:0");
+        assert!(alone[0].2 && (5.399..5.43).contains(&alone[0].0), "{name} {:?}", alone[0]);
+    }
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_transport_stream_carries_is_copied_into_it() {
+    let lab = Lab::new();
+    let source =
+        "-f lavfi -i testsrc2=s=320x180:r=25:d=4 -f lavfi -i sine=r=48000:d=4 -pix_fmt yuv420p -ac 2";
+    for (name, video, audio, codecs) in [
+        ("a.mkv", "libx264 -g 25", "mp3", ["h264", "mp3"]),
+        ("b.mpg", "mpeg2video -g 12 -q:v 4", "mp2", ["mpeg2video", "mp2"]),
+        ("c.mkv", "libx265 -x265-params log-level=error:keyint=25", "eac3", ["hevc", "eac3"]),
+        ("d.mkv", "libx264 -g 25", "ac3", ["h264", "ac3"]),
+        ("e.mkv", "libx264 -g 25", "dca -strict -2", ["h264", "dts"]),
+    ] {
+        let file = lab.make(name, &format!("{source} -c:v {video} -c:a {audio}"));
+        let of = |kind: &str| if name.ends_with("mpg") || kind == "v" { 0 } else { 1 };
+        let (v, a) = if name.ends_with("mpg") { (0, 1) } else { (of("v"), of("a")) };
+        let plan = in_ts(plan(
+            Some(VideoPlan::Copy { stream: v }),
+            Some(AudioPlan::Copy { stream: a }),
+            &[0, 4_000_000],
+        ));
+        let (rendition, _) = lab.open(&file, plan);
+        let path = save_ts(&lab, &rendition, &format!("{name}.ts"), &[0]).await;
+        let found = Command::new("ffprobe")
+            .args(["-v", "error", "-show_entries", "stream=codec_name", "-of", "csv=p=0"])
+            .arg(&path)
+            .output()
+            .unwrap();
+        let found = String::from_utf8_lossy(&found.stdout).into_owned();
+        let mut found: Vec<&str> = found.lines().map(|l| l.trim_end_matches(',')).collect();
+        found.dedup();
+        assert!(codecs.iter().all(|c| found.contains(c)), "{name}: {found:?}");
+        assert_eq!(decode(&path), "", "{name}");
+        assert!((packets(&path, "v:0").len() as i64 - 100).abs() <= 1, "{name}");
     }
     lab.close().await;
 }
