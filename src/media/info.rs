@@ -37,9 +37,21 @@ pub struct MediaInfo {
     /// Files inside the file: fonts, covers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
+    /// Where the clock of a transport stream begins anew: several recordings in one file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clock_restarts: Vec<ClockRestart>,
     /// Which prober wrote this.
     #[serde(default)]
     pub probed_by: Prober,
+}
+
+/// A place from which on the times of a transport stream are moved, so that they go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ClockRestart {
+    /// The first packet of the next recording, in bytes from the start of the file.
+    pub at_byte: u64,
+    /// What is added to every time from there on, in ticks of 90 kHz.
+    pub shift_ticks: i64,
 }
 
 /// Who read the file.

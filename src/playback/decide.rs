@@ -294,7 +294,7 @@ impl Decider {
                 audio_in.filter(|_| copies_audio),
             );
             if let Some((s, v)) = video_in {
-                out.check_video(profile, s, v, &mut against_video, &mut rules);
+                out.check_video(profile, file, (s, v), &mut against_video, &mut rules);
             }
             if let Some((s, _)) = audio_in {
                 out.check_audio(profile, s, &mut against_audio, &mut rules);

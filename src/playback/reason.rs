@@ -31,6 +31,8 @@ pub enum Reason {
     VideoBitrateNotSupported,
     /// The sample entry in the container is not one that the client opens.
     VideoCodecTagNotSupported,
+    /// Several recordings in one file, which may differ in everything: one stream is made of them.
+    RecordingRestarts,
     /// The film begins between two key frames, which only a player of the file itself can do.
     VideoStartsBetweenKeyframes,
     /// Fields instead of frames.
@@ -98,6 +100,9 @@ impl Reason {
             Self::VideoCodecTagNotSupported => {
                 "The video is labelled in a way that the player does not open, so it is repacked."
             }
+            Self::RecordingRestarts => {
+                "The file holds several recordings in a row, which are made one by re-encoding."
+            }
             Self::VideoStartsBetweenKeyframes => {
                 "The film begins between two key frames, so that its picture cannot be repacked."
             }
@@ -152,7 +157,7 @@ impl Reason {
     }
 
     /// Every reason, in the order in which they are listed in a decision.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::ContainerNotSupported,
         Self::StreamCountNotSupported,
         Self::ProtocolNotSupported,
@@ -165,6 +170,7 @@ impl Reason {
         Self::VideoFramerateNotSupported,
         Self::VideoBitrateNotSupported,
         Self::VideoCodecTagNotSupported,
+        Self::RecordingRestarts,
         Self::VideoStartsBetweenKeyframes,
         Self::InterlacedVideoNotSupported,
         Self::AnamorphicVideoNotSupported,

@@ -336,6 +336,7 @@ impl Sessions {
             boundaries: boundaries.clone(),
             container,
             start_us: Some(microseconds(info.start_s)),
+            clock_restarts: info.clock_restarts.clone(),
         };
         let key = RenditionKey::new(file_key(file), &plan);
         let input = self.0.inputs.join(key, file, stream);

@@ -185,6 +185,7 @@ mod tests {
             boundaries: Boundaries::default(),
             container: crate::plan::Container::Fmp4,
             start_us: None,
+            clock_restarts: Vec::new(),
         };
         RenditionKey::new(file, &plan)
     }

@@ -5,6 +5,7 @@
 //! - `prober`, `job`: one file in, one description (or subtitle, or picture) out.
 //! - [`rendition`]: segments of one title cut one way, made by workers on demand. What to start,
 //!   grant, seek and stop is decided by the pure [`window`]; finished segments live in [`cache`].
+//! - [`restart`]: clocks of transport streams that begin anew, found and mended.
 //! - [`fmp4`], [`ts`], [`bitstream`]: the pure parts of segment writing, used by the worker and tested here.
 
 pub mod bitstream;
@@ -18,6 +19,7 @@ mod prober;
 mod process;
 pub mod protocol;
 pub mod rendition;
+pub mod restart;
 mod transcoder;
 pub mod ts;
 pub mod window;

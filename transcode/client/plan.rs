@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
+use spindle_media::info::ClockRestart;
 
 /// How one title is turned into segments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -21,6 +22,9 @@ pub struct Plan {
     /// whatever the worker's own prober described.
     #[serde(default)]
     pub start_us: Option<i64>,
+    /// Where the clock of the file begins anew: `MediaInfo::clock_restarts`.
+    #[serde(default)]
+    pub clock_restarts: Vec<ClockRestart>,
 }
 
 /// Kinds of segments.
@@ -189,6 +193,7 @@ mod tests {
             boundaries: Boundaries(vec![0, 1]),
             container: Container::Fmp4,
             start_us: None,
+            clock_restarts: Vec::new(),
         };
         assert_eq!(RenditionKey::new(file, &plan(0)), RenditionKey::new(file, &plan(0)));
         assert_ne!(RenditionKey::new(file, &plan(0)), RenditionKey::new(file, &plan(1)));

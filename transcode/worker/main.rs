@@ -22,6 +22,7 @@ mod talk;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::ExitCode;
 
+use spindle_media::info::ClockRestart;
 use spindle_transcode::protocol::{FailKind, Reply, Request, VERSION};
 
 use crate::ff::{Fail, Input};
@@ -82,15 +83,18 @@ fn serve(talk: &Talk) {
                 talk.send(&reply);
                 continue;
             }
-            Request::Open { plan } => fd().and_then(|fd| segment::run(talk, open(fd, false)?, &plan)),
-            Request::Keyframes => fd().and_then(|fd| jobs::keyframes(talk, open(fd, true)?)),
+            Request::Open { plan } => {
+                let of_plan = Some(plan.clock_restarts.as_slice());
+                fd().and_then(|fd| segment::run(talk, open(fd, false, of_plan)?, &plan))
+            }
+            Request::Keyframes => fd().and_then(|fd| jobs::keyframes(talk, open(fd, true, None)?)),
             Request::Vtt { stream } => fd().and_then(|input| {
                 let output = fd()?;
-                subtitle::vtt(talk, open(input, true)?, stream as usize, output)
+                subtitle::vtt(talk, open(input, true, None)?, stream as usize, output)
             }),
             Request::Picture { what, max_width } => fd().and_then(|input| {
                 let output = fd()?;
-                jobs::picture(talk, open(input, true)?, what, max_width, output)
+                jobs::picture(talk, open(input, true, None)?, what, max_width, output)
             }),
             Request::Init | Request::Grant { .. } | Request::Seek { .. } => {
                 Err(Fail { kind: FailKind::BadRequest, reason: "no file is open".to_owned() })
@@ -102,7 +106,13 @@ fn serve(talk: &Talk) {
     }
 }
 
-fn open(fd: OwnedFd, thorough: bool) -> ff::Result<Input> {
-    let source = Source::new(fd).map_err(|e| Fail::unreadable(format!("the file cannot be read: {e}")))?;
+/// `restarts` are those that a description knows of; without one they are looked for.
+fn open(fd: OwnedFd, thorough: bool, restarts: Option<&[ClockRestart]>) -> ff::Result<Input> {
+    let mut source =
+        Source::new(fd).map_err(|e| Fail::unreadable(format!("the file cannot be read: {e}")))?;
+    match restarts {
+        Some(known) => source.mend(known),
+        None => drop(source.find_restarts()),
+    }
     Input::open(source, "", thorough)
 }

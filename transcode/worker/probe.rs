@@ -20,7 +20,9 @@ const LONGEST_LOOK: Duration = Duration::from_secs(8);
 
 /// Describes the file.
 pub(crate) fn describe(fd: OwnedFd, name: &str) -> Result<MediaInfo> {
-    let source = Source::new(fd).map_err(|e| Fail::unreadable(format!("the file cannot be read: {e}")))?;
+    let mut source =
+        Source::new(fd).map_err(|e| Fail::unreadable(format!("the file cannot be read: {e}")))?;
+    let clock_restarts = source.find_restarts();
     let size_bytes = source.size();
     let mut input = Input::open(source, name, true)?;
     let streams: Vec<Facts> = (0..input.streams()).map(|i| input.facts(i)).collect();
@@ -69,6 +71,7 @@ pub(crate) fn describe(fd: OwnedFd, name: &str) -> Result<MediaInfo> {
             .collect(),
         tags,
         attachments,
+        clock_restarts,
         probed_by: Prober::Worker,
         streams: streams.into_iter().map(|f| stream(f, lead_in_ms)).collect(),
     })

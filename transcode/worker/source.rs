@@ -6,7 +6,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
 
+use spindle_media::info::ClockRestart;
 use spindle_transcode::protocol::WorkerRead;
+use spindle_transcode::restart::{self, Grid};
 
 /// First read after a jump. A file is opened by a few short looks at far places.
 const FIRST_BYTES: usize = 128 << 10;
@@ -31,6 +33,8 @@ pub(crate) struct Source {
     clock: u64,
     next_bytes: usize,
     rows: Vec<WorkerRead>,
+    /// How the packets of a transport stream lie, and where its clock begins anew.
+    restarts: Option<(Grid, Vec<ClockRestart>)>,
 }
 
 impl Source {
@@ -45,7 +49,35 @@ impl Source {
             clock: 0,
             next_bytes: FIRST_BYTES,
             rows: Vec::new(),
+            restarts: None,
         })
+    }
+
+    /// Looks for places at which the clock of a transport stream begins anew; they are mended in all that
+    /// is read from here on.
+    pub(crate) fn find_restarts(&mut self) -> Vec<ClockRestart> {
+        let size = self.size;
+        let found = restart::find(size, |at, len| {
+            let mut data = vec![0; len.min(usize::try_from(size.checked_sub(at)?).ok()?)];
+            let n = self.pread(at, &mut data).ok()?;
+            data.truncate(n);
+            Some(data)
+        });
+        self.mend(&found);
+        found
+    }
+
+    /// Mends the times of what is read from here on.
+    pub(crate) fn mend(&mut self, restarts: &[ClockRestart]) {
+        if restarts.is_empty() {
+            return;
+        }
+        let mut head = vec![0; 4096.min(usize::try_from(self.size).unwrap_or(4096))];
+        let read = self.pread(0, &mut head).unwrap_or(0);
+        if let Some(grid) = Grid::of(&head[..read]) {
+            self.blocks.clear();
+            self.restarts = Some((grid, restarts.to_vec()));
+        }
     }
 
     pub(crate) fn size(&self) -> u64 {
@@ -91,8 +123,11 @@ impl Source {
     fn load(&mut self, at: u64) -> io::Result<Option<usize>> {
         let follows = self.blocks.iter().any(|b| b.start + b.data.len() as u64 == at);
         self.next_bytes = if follows { (self.next_bytes * 2).min(MOST_BYTES) } else { FIRST_BYTES };
-        // Whole pages: what the kernel reads anyway.
-        let start = at & !4095;
+        // Whole pages: what the kernel reads anyway. Whole packets, where their times are mended.
+        let start = match &self.restarts {
+            Some((grid, _)) => packet_start(*grid, at),
+            None => at & !4095,
+        };
         let mut data = if self.blocks.len() < BLOCKS {
             Vec::new()
         } else {
@@ -101,11 +136,22 @@ impl Source {
         };
         let want =
             usize::try_from((self.size - start).min(self.next_bytes as u64)).map_err(io::Error::other)?;
+        let want = match &self.restarts {
+            Some((grid, _)) if start + (want as u64) < self.size => {
+                // From `start`, which is a packet or the bytes before the first.
+                let lead = if start == 0 { grid.first } else { 0 };
+                lead + (want - lead) / grid.step * grid.step
+            }
+            _ => want,
+        };
         data.resize(want, 0);
         let n = self.pread(start, &mut data)?;
         data.truncate(n);
         if start + n as u64 <= at {
             return Ok(None);
+        }
+        if let Some((grid, restarts)) = &self.restarts {
+            restart::mend(&mut data, start, *grid, restarts);
         }
         self.blocks.push(Block { start, data, used: self.clock });
         Ok(Some(self.blocks.len() - 1))
@@ -131,6 +177,12 @@ impl Source {
         self.rows.push(row);
         Ok(n)
     }
+}
+
+/// The beginning of the packet that holds `at`; of the file for what is before the first.
+fn packet_start(grid: Grid, at: u64) -> u64 {
+    let (first, step) = (grid.first as u64, grid.step as u64);
+    if at < first + step { 0 } else { first + (at - first) / step * step }
 }
 
 /// Blocks of 512 bytes that this thread had read from devices (getrusage(2)).

@@ -86,6 +86,7 @@ pub(super) fn probe<R: Read + Seek>(
         chapters: chapter_list(&parsed, start_us),
         tags: tag_list(&parsed),
         attachments,
+        clock_restarts: Vec::new(),
         probed_by: Prober::Matroska,
     };
     Ok(Probed { info, keyframes })

@@ -99,6 +99,7 @@ pub(super) fn probe<R: Read + Seek>(
         chapters,
         tags,
         attachments: Vec::new(),
+        clock_restarts: Vec::new(),
         probed_by: Prober::Mp4,
     };
     Ok(Probed { info, keyframes })

@@ -315,8 +315,8 @@ impl Output {
     pub(super) fn check_video(
         &self,
         profile: &Compiled,
-        stream: &Stream,
-        video: &Video,
+        file: &MediaInfo,
+        (stream, video): (&Stream, &Video),
         reasons: &mut Vec<Reason>,
         rules: &mut Rules,
     ) {
@@ -334,6 +334,13 @@ impl Output {
         let r = Reason::VideoRotationNotSupported;
         if !self.carries_shape(video) {
             rules.must(r, "rotation_in_output", n, "0", Text::Number(video.rotation.into()), false);
+            reasons.push(r);
+        }
+        // Size and parameter sets may change with the recording; what goes out has one description.
+        if !file.clock_restarts.is_empty() {
+            let r = Reason::RecordingRestarts;
+            let found = format!("{} recordings", file.clock_restarts.len() + 1);
+            rules.must(r, "recordings", n, "one", found, false);
             reasons.push(r);
         }
         // Pictures before the beginning would have to be sent, and players would show them.

@@ -389,6 +389,18 @@ fn a_picture_that_begins_between_key_frames_plays_as_a_file_and_is_not_repacked(
 }
 
 #[test]
+fn recordings_in_a_row_play_as_a_file_and_are_made_one_otherwise() {
+    // TS04: `Cold Ferry Four`.
+    let mut film = file("mpegts", &[video("h264", "High", |_| {}), audio(1, "aac", 2)]);
+    film.clock_restarts = vec![spindle_media::info::ClockRestart { at_byte: 1_880, shift_ticks: 540_000 }];
+    assert_eq!(decide(&builtin("vlc").unwrap(), &film, &Choice::default()).method, Method::DirectPlay);
+    let d = decide(&builtin("chrome").unwrap(), &film, &Choice::default());
+    let reasons = [Reason::ContainerNotSupported, Reason::RecordingRestarts];
+    is_row(&d, Method::Transcode, &reasons, "fmp4", Action::Encode, Action::Copy);
+    assert_eq!(d.rule_of(Reason::RecordingRestarts).unwrap().found.to_string(), "2 recordings");
+}
+
+#[test]
 fn an_upright_picture_and_a_stretched_one_are_encoded_as_large_as_shown() {
     let mut c = plain();
     c.video[0].rotation = false;

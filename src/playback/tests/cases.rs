@@ -445,3 +445,24 @@ fn gr02_of_versions_in_two_sizes_the_one_that_suits_the_client_plays() {
     let decider = Decider::new(&browser());
     assert_eq!(versions::choose(&decider, &versions, &Choice::default()), Some(2), "360 lines before 180");
 }
+
+#[test]
+fn ts04_a_recording_that_restarts_is_as_long_as_it_is_and_is_made_one() {
+    let four = sample("Cold Ferry Four");
+    assert!((four.duration_s.expect("a length") - 12.0).abs() < 0.5);
+    assert_eq!(four.clock_restarts.len(), 1);
+    let d = play(&browser(), &four);
+    assert_eq!(d.method, Method::Transcode);
+    assert!(has(&d, Reason::RecordingRestarts));
+    for part in ["Cold Ferry (1984)", "Cold Ferry Two", "Cold Ferry Three"] {
+        assert!(sample(part).clock_restarts.is_empty(), "{part}");
+        assert!((sample(part).duration_s.expect("a length") - 12.0).abs() < 0.1, "TS01, TS02: {part}");
+    }
+}
+
+#[test]
+fn ts05_files_without_a_length_in_their_header_have_one() {
+    for part in ["Fallow Moon", "Cinder Lake (2003)", "Ember Field"] {
+        assert!((sample(part).duration_s.expect("a length") - 12.0).abs() < 0.1, "{part}");
+    }
+}

@@ -164,6 +164,7 @@ fn plan(video: Option<VideoPlan>, audio: Option<AudioPlan>, boundaries: &[i64]) 
         boundaries: Boundaries(boundaries.to_vec()),
         container: Container::Fmp4,
         start_us: None,
+        clock_restarts: Vec::new(),
     }
 }
 
@@ -697,5 +698,66 @@ async fn what_a_transport_stream_carries_is_copied_into_it() {
         assert_eq!(decode(&path), "", "{name}");
         assert!((packets(&path, "v:0").len() as i64 - 100).abs() <= 1, "{name}");
     }
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recording_that_restarts_is_read_to_its_end() {
+    // TS04: six seconds, then time zero again in another size.
+    let lab = Lab::new();
+    let part = |name: &str, size: &str| {
+        lab.make(
+            name,
+            &format!(
+                "-f lavfi -i testsrc2=s={size}:r=25:d=6 -f lavfi -i sine=r=48000:d=6 -c:v libx264 -g 50 \
+                 -pix_fmt yuv420p -c:a aac -ac 2 -f mpegts"
+            ),
+        )
+    };
+    let (first, second) = (part("a.ts", "640x360"), part("b.ts", "320x180"));
+    let mut bytes = std::fs::read(&first).unwrap();
+    let border = bytes.len() as u64;
+    bytes.extend(std::fs::read(&second).unwrap());
+    let file = lab.dir.path().join("both.ts");
+    std::fs::write(&file, bytes).unwrap();
+    let info = lab.transcoder.probe(fd(&file), "both.ts").await.unwrap();
+    assert_eq!(info.clock_restarts.len(), 1, "{:?}", info.clock_restarts);
+    let at = info.clock_restarts[0].at_byte;
+    assert!(at >= border && at < border + 188 * 8, "{at} {border}");
+    let duration = info.duration_s.unwrap();
+    assert!((duration - 12.0).abs() < 0.5, "{duration}");
+    let mut plan = plan(
+        Some(VideoPlan::Encode {
+            stream: 0,
+            codec: "h264".to_owned(),
+            max_width: None,
+            max_height: None,
+            max_bitrate_bps: None,
+            fps_cap: None,
+            burn_subtitle: None,
+            tone_map: false,
+        }),
+        Some(AudioPlan::Encode {
+            stream: 1,
+            codec: "aac".to_owned(),
+            channels: 2,
+            bitrate_bps: None,
+            sample_rate: None,
+        }),
+        &[0, 4_000_000, 8_000_000, (duration * 1e6) as i64],
+    );
+    plan.start_us = Some((info.start_s * 1e6) as i64);
+    plan.clock_restarts = info.clock_restarts;
+    let (rendition, _) = lab.open(&file, plan);
+    // The last first: the search by time finds what is behind the restart.
+    rendition.segment(2).await.unwrap();
+    let path = save(&lab, &rendition, "whole.mp4", &[0, 1, 2]).await;
+    assert_eq!(decode(&path), "");
+    let video = packets(&path, "v:0");
+    assert!((298..=303).contains(&video.len()), "{}", video.len());
+    let mut shown: Vec<f64> = video.iter().map(|p| p.0).collect();
+    shown.sort_by(f64::total_cmp);
+    assert!(shown.windows(2).all(|w| w[1] - w[0] < 0.1), "no hole");
+    assert!(*shown.last().unwrap() > 11.7, "{:?}", shown.last());
     lab.close().await;
 }
