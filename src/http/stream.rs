@@ -89,7 +89,7 @@ fn stream_of(attached: &Attached) -> Option<&Cut> {
 /// The init segment where there is one, then every segment from `first`. Each is asked for when the
 /// client has taken the one before; a failure cuts the answer off, which a client sees.
 fn body(attached: Arc<Attached>, first: usize) -> Body {
-    let next = Some(first).map(Next::Init);
+    let next = Some(Next::Init(first));
     let stream = futures_util::stream::unfold((attached, next), |(attached, next)| async move {
         let next = next?;
         let cut = stream_of(&attached)?;
