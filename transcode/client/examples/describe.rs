@@ -21,6 +21,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         cache_bytes: 1 << 20,
         max_workers: 1,
         run_ahead: 1,
+        spare_stays: std::time::Duration::from_secs(30),
     };
     let transcoder = Transcoder::start(config, Arc::new(SystemClock), Shutdown::new())?;
     transcoder.ready().await?;
