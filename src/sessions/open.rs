@@ -374,9 +374,14 @@ impl Sessions {
     /// Which disks hold the file. A disk that does not answer must not hold up playback from
     /// another copy: after two seconds the page is told that nobody knows yet.
     async fn storage_view(&self, part: &PlayFile) -> StorageView {
-        match tokio::time::timeout(LAYOUT_PATIENCE, self.layout_of(&part.path)).await {
+        match tokio::time::timeout(LAYOUT_PATIENCE, self.layout_of(&part.path, 0)).await {
             Ok(Ok(layout)) => StorageView {
-                disks: layout.per_disk.into_iter().map(|d| d.disk).collect(),
+                // Where that is all that is known, the disks that it may be on.
+                disks: if layout.per_disk.is_empty() {
+                    layout.candidates
+                } else {
+                    layout.per_disk.into_iter().filter(|d| !d.missing).map(|d| d.disk).collect()
+                },
                 warning: layout.why_inexact,
             },
             Ok(Err(error)) => StorageView {

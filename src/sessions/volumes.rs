@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use spindle_storage::{KnownVolume, Layout, Topology};
+use spindle_storage::{KnownVolume, Layout, LayoutOptions, Topology};
 
 use super::{SessionError, Sessions};
 
@@ -60,11 +60,16 @@ impl Sessions {
     ///
     /// # Errors
     /// No such item; its file cannot be reached.
-    pub async fn layout(&self, item: &str, version: Option<&str>) -> Result<Layout, SessionError> {
+    pub async fn layout(
+        &self,
+        item: &str,
+        version: Option<&str>,
+        max_pieces: usize,
+    ) -> Result<Layout, SessionError> {
         let playable = self.0.parts.library.playable(item, version).await?;
         let part = playable.parts.into_iter().next();
         let part = part.ok_or_else(|| SessionError::Unavailable(playable.title.clone()))?;
-        let asked = self.layout_of(&part.path).await;
+        let asked = self.layout_of(&part.path, max_pieces).await;
         let mut layout = asked.map_err(|error| match error {
             SessionError::Storage(error) => {
                 tracing::warn!(file = %part.name, %error, "unable to tell where a file lies");
@@ -78,9 +83,11 @@ impl Sessions {
         Ok(layout)
     }
 
-    pub(super) async fn layout_of(&self, path: &Path) -> Result<Layout, SessionError> {
+    /// With at most `max_pieces` listed; the sums are of the whole file.
+    pub(super) async fn layout_of(&self, path: &Path, max_pieces: usize) -> Result<Layout, SessionError> {
         let (storage, path) = (self.0.parts.storage.clone(), path.to_owned());
-        let asked = tokio::task::spawn_blocking(move || storage.layout(&path));
+        let options = LayoutOptions { max_pieces, ..LayoutOptions::default() };
+        let asked = tokio::task::spawn_blocking(move || storage.layout_with(&path, &options));
         Ok(asked.await.map_err(|_| SessionError::Stopping)??)
     }
 }

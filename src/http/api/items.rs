@@ -19,6 +19,10 @@ use crate::http::guard::Viewer;
 
 /// Items in each row of the start page.
 const HOME_ITEMS: u64 = 24;
+/// Pieces of a layout that a page is given: 1.5 MiB of JSON.
+const LAYOUT_PIECES: usize = 20_000;
+/// And that anyone may ask for.
+const MAX_LAYOUT_PIECES: usize = 200_000;
 
 pub(super) fn router() -> OpenApiRouter<ServerState> {
     OpenApiRouter::new()
@@ -169,7 +173,8 @@ async fn set_state(
 
 /// Which disks hold which bytes of the item's first file.
 #[utoipa::path(get, path = "/items/{id}/layout",
-    params(("id" = String, Path), ("version" = Option<String>, Query)),
+    params(("id" = String, Path), ("version" = Option<String>, Query),
+        ("max_pieces" = Option<usize>, Query, description = "pieces listed at most, 20000 by default; `truncated` says where the list ends, the sums are of the whole file")),
     responses((status = 200), (status = 404), (status = 503)))]
 async fn layout(
     _viewer: Viewer,
@@ -178,10 +183,12 @@ async fn layout(
     Query(params): Query<LayoutParams>,
 ) -> Result<Json<spindle_storage::Layout>, Problem> {
     let version = params.version.as_deref();
-    Ok(Json(state.sessions.layout(&id, version).await?))
+    let max_pieces = params.max_pieces.unwrap_or(LAYOUT_PIECES).min(MAX_LAYOUT_PIECES);
+    Ok(Json(state.sessions.layout(&id, version, max_pieces).await?))
 }
 
 #[derive(Deserialize)]
 struct LayoutParams {
     version: Option<String>,
+    max_pieces: Option<usize>,
 }

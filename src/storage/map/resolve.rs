@@ -637,3 +637,7 @@ fn slaves(dir: &Path) -> Vec<PathBuf> {
     out.sort();
     out
 }
+
+#[cfg(test)]
+#[path = "resolve_tests.rs"]
+mod tests;
