@@ -43,7 +43,8 @@ gone() { echo 1 > "$(readlink -f "/sys/block/$(basename "$1")/device/..")/remove
 # down: takes apart whatever a case has built, from the top. A case says more by its own `down`.
 down() {
     set +e
-    umount /mnt/pool 2>/dev/null
+    if command -v zpool >/dev/null; then zpool destroy -f z >/dev/null 2>&1; fi
+    umount /mnt/pool 2>/dev/null || umount -l /mnt/pool 2>/dev/null
     if [ -d /sys/fs/bcache ]; then
         for set in /sys/fs/bcache/*-*; do [ -e "$set/stop" ] && echo 1 > "$set/stop"; done
         for device in /sys/block/bcache*; do [ -e "$device/bcache/stop" ] && echo 1 > "$device/bcache/stop"; done

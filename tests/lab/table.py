@@ -25,7 +25,7 @@ written by `scripts/lab table --write` from the results of `scripts/lab all`.
 def ratio(cell):
     seen, said = cell["seen"], cell["said"]
     if cell["attribution"] == "none":
-        return "total %.3f" % (sum(said.values()) / sum(seen.values())) if sum(seen.values()) and sum(said.values()) else "unknown"
+        return "total %.3f" % (cell["total"] / sum(seen.values())) if sum(seen.values()) and cell["total"] else "unknown"
     shares = [said.get(disk, 0) / seen[disk] if seen.get(disk) else float("inf") for disk in {**seen, **said} if max(seen.get(disk, 0), said.get(disk, 0)) >= 64 << 10]
     return "%.3f" % max(shares, key=lambda share: abs(share - 1)) if shares else "–"
 
