@@ -194,12 +194,17 @@ impl Join {
                 owner => out.push((e, owner)),
             }
         }
-        // A reading may still be wanted by a request that comes late.
+        self.forget_before(now_us);
+        out
+    }
+
+    /// Lets go of readings that no request can be of any more. They keep their files.
+    pub(crate) fn forget_before(&mut self, now_us: u64) {
+        // One may still be wanted by a request that comes late.
         let keep_us = 2 * SETTLING_US + AFTER_US;
         while self.readings.front().is_some_and(|r| r.end_us.saturating_add(keep_us) < now_us) {
             self.forget();
         }
-        out
     }
 
     /// Whether nothing waits: there is nothing to settle.
@@ -447,6 +452,8 @@ mod tests {
             join.read(reading(1, (i, i), 0, &[]));
         }
         assert_eq!(join.readings.len(), MAX_READINGS);
+        join.forget_before(10_000_000);
+        assert_eq!(join.readings.len(), 0);
         assert_eq!(join.waiting.len(), MAX_WAITING);
     }
 

@@ -221,6 +221,9 @@ impl Recorder {
             Note::TraceDown { why } => {
                 self.trace = Err(why);
                 self.settle_all();
+                // What has not found its stream by now will not: its bytes stay among those without a disk.
+                self.settle_join(true);
+                self.join = Join::default();
             }
             Note::Disks(disks) => {
                 for d in disks {
@@ -394,7 +397,7 @@ impl Recorder {
     /// Gives requests of kernel threads to the streams whose reads they serve.
     fn settle_join(&mut self, is_last: bool) {
         if self.join.is_idle() {
-            return;
+            return self.join.forget_before(self.drained_us);
         }
         let files: Vec<Arc<FileState>> = self.files.iter().filter_map(std::sync::Weak::upgrade).collect();
         let is_read = |device: u32| {
