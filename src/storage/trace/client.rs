@@ -215,7 +215,11 @@ impl Trace {
         let has_helper = self.0.state.lock().link.is_some();
         if has_helper {
             let ask = |id| Request::Ask { id, question: question.clone() };
-            let told = self.0.ask(ask, None, patience)?;
+            // A helper that may not, or cannot see the device, is no reason not to ask with our own rights.
+            let told = match self.0.ask(ask, None, patience) {
+                Ok(told) => told,
+                Err(why) => return question.ask(None).map_err(|_| why),
+            };
             return serde_json::from_slice(&told.fact).map_err(|e| format!("the helper's answer: {e}"));
         }
         question.ask(None).map_err(|own| format!("{own}; and without a helper: {}", self.why()))
