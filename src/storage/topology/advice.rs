@@ -218,7 +218,7 @@ fn layout(node: &Node, all: &[&Node], shape: &Shape, disks: usize, say: &mut imp
             "one_disk_per_file",
             "Each file is whole on one disk of this pool: a stream is as fast as that disk, and only that one needs to be awake.".to_owned(),
         ),
-        ("btrfs", "raid1" | "raid1c3" | "raid1c4") => say(
+        ("btrfs", "raid1" | "raid1c3" | "raid1c4") if disks > 1 => say(
             "mirror_one_disk_per_reader",
             format!("Each viewer is served by one disk of the {disks}: a btrfs mirror gives a reader one copy. raid10 on four or more disks would let one stream use several."),
         ),
@@ -238,13 +238,13 @@ fn layout(node: &Node, all: &[&Node], shape: &Shape, disks: usize, say: &mut imp
             "one_disk_per_chunk",
             format!("{} is one disk after the other: one stream is as fast as the disk that it is on.", top.name),
         ),
-        ("zfs", "mirror") if shape.columns == 1 => say(
+        ("zfs", "mirror") if shape.columns == 1 && disks > 1 => say(
             "mirror_one_disk_per_reader",
             format!(
                 "One mirror is one column: ZFS spreads a reader's blocks over its {disks} disks, but each of them skips what the others read. A second mirror in the pool would add a column."
             ),
         ),
-        (_, "raid1" | "mirror") if shape.columns == 1 && shape.kind == LayoutKind::Mirror => say(
+        (_, "raid1" | "mirror") if shape.columns == 1 && shape.kind == LayoutKind::Mirror && disks > 1 => say(
             "mirror_one_disk_per_reader",
             format!(
                 "A mirror of one column: a sequential reader is served by one disk of the {disks}, however many copies there are. raid10 with the far layout (also on {disks} disks), or a stripe over mirrors, would let one stream use several; large reads split over both copies in part."
