@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "tests: a failure is a failure")]
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ fn has(program: &str) -> bool {
 }
 
 fn skip(why: &str) {
-    eprintln!("skipped: {why}");
+    std::io::stderr().write_all(format!("skipped: {why}\n").as_bytes()).unwrap();
 }
 
 fn cannot() -> bool {
