@@ -131,7 +131,17 @@ impl Check<'_> {
             return Ok(());
         }
         if let Some(why) = &piece.doubt {
-            self.skip(n, why);
+            // They may be there all the same, which the bytes themselves tell.
+            for copy in piece.copies.iter().filter(|c| c.is_readable()) {
+                if self.read(copy.place, n).is_ok_and(|bytes| bytes == want) {
+                    self.compared(copy.place, piece, true);
+                } else {
+                    self.skip(n, why);
+                }
+            }
+            if piece.copies.is_empty() {
+                self.skip(n, why);
+            }
             return Ok(());
         }
         for copy in &piece.copies {
