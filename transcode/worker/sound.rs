@@ -228,7 +228,7 @@ impl Sound {
                     Some(end) if self.segment + 2 < self.boundaries_us.len() => end * rate / 1_000_000 + rate,
                     _ => i64::MAX,
                 };
-                let most = (end - expected).max(0).min(rate * 600);
+                let most = end.saturating_sub(expected).max(0).min(rate * 600);
                 let gap = off.min(most);
                 self.silence(gap as usize);
                 if off > most {

@@ -761,3 +761,67 @@ async fn a_recording_that_restarts_is_read_to_its_end() {
     assert!(*shown.last().unwrap() > 11.7, "{:?}", shown.last());
     lab.close().await;
 }
+
+/// Level of a pitch in a channel, in dB below full scale (Goertzel).
+fn level(samples: &[f32], hz: f64) -> f64 {
+    let k = 2.0 * (2.0 * std::f64::consts::PI * hz / 48_000.0).cos();
+    let (mut s1, mut s2) = (0.0, 0.0);
+    for x in samples {
+        (s1, s2) = (f64::from(*x) + k * s1 - s2, s1);
+    }
+    let power = (s1 * s1 + s2 * s2 - k * s1 * s2).max(1e-20);
+    20.0 * (power.sqrt() * 2.0 / samples.len() as f64).log10()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_of_eight_channels_comes_out_where_it_belongs() {
+    // AU04: one pitch a channel, FL 300, FR 400, FC 500, LFE 60, BL 600, BR 700, SL 800, SR 900.
+    const PITCHES: [f64; 8] = [300.0, 400.0, 500.0, 60.0, 600.0, 700.0, 800.0, 900.0];
+    let lab = Lab::new();
+    let tones: Vec<String> = PITCHES.iter().map(|p| format!("0.4*sin(2*PI*{p}*t)")).collect();
+    let source = format!("aevalsrc={}:c=7.1:s=48000:d=4", tones.join("|"));
+    let file = lab.dir.path().join("eight.mkv");
+    ffmpeg("-v error -y -f lavfi -i", &[Path::new(&source), Path::new("-c:a"), Path::new("flac"), &file]);
+    for (codec, channels, bitrate_bps) in [("aac", 6, 384_000), ("ac3", 6, 448_000), ("opus", 8, 512_000)] {
+        let audio = AudioPlan::Encode {
+            stream: 0,
+            codec: codec.to_owned(),
+            channels,
+            bitrate_bps: Some(bitrate_bps),
+            sample_rate: None,
+        };
+        let (rendition, _) = lab.open(&file, plan(None, Some(audio), &[0, 4_000_000]));
+        let path = save(&lab, &rendition, &format!("{codec}.mp4"), &[0]).await;
+        let raw = lab.dir.path().join(format!("{codec}.f32"));
+        ffmpeg("-v error -y -i", &[&path, Path::new("-f"), Path::new("f32le"), &raw]);
+        let bytes = std::fs::read(&raw).unwrap();
+        let all: Vec<f32> =
+            bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+        let n = channels as usize;
+        // From the second second on: encoders fade in.
+        let of =
+            |c: usize| all[n * 48_000..].iter().skip(c).step_by(n).take(48_000).copied().collect::<Vec<_>>();
+        for c in 0..n {
+            let samples = of(c);
+            let levels: Vec<f64> = PITCHES.iter().map(|p| level(&samples, *p)).collect();
+            // Six channels: what is at the sides comes from behind.
+            let own: Vec<usize> = if n == 6 && c >= 4 { vec![c, c + 2] } else { vec![c] };
+            for (at, pitch) in PITCHES.iter().enumerate() {
+                let heard = own.contains(&at);
+                assert_eq!(
+                    levels[at] > -25.0,
+                    heard,
+                    "{codec} channel {c}: {pitch} Hz at {:.0} dB",
+                    levels[at]
+                );
+                let loudest = own.iter().map(|o| levels[*o]).fold(f64::MIN, f64::max);
+                assert!(heard || loudest - levels[at] >= 30.0, "{codec} channel {c}: {pitch} Hz is heard");
+            }
+        }
+        // AU05: as many bits as six channels need.
+        let seconds = 4.0;
+        let sent = std::fs::metadata(&path).unwrap().len() as f64 * 8.0 / seconds;
+        assert!(sent >= 256_000.0, "{codec} {sent}");
+    }
+    lab.close().await;
+}
