@@ -148,7 +148,7 @@ def all_cases():
 
 
 # What scripts/test boots: one of each kind of work that the kernel puts between a reader and a disk.
-STAGE = ["md-raid1", "md-raid10-n2", "md-raid5-degraded", "lvm-striped", "crypt-md-raid1", "bcache"]
+STAGE = ["md-raid1", "lvm-striped", "crypt-md-raid1", "md-raid10-n2", "bcache", "md-raid5-degraded"]
 
 
 def by_name(names):

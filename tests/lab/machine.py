@@ -19,10 +19,11 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "rigs"))
+import place
 from pool import sh
 
 TOP = os.path.dirname(os.path.dirname(HERE))
-WORK = os.path.join(os.environ.get("RIG_WORK") or os.path.join(TOP, "tests", ".work"), "lab")
+WORK = os.path.join(place.work(), "lab")
 PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 # With what each needs; "=" lines of modules.dep are followed. A name that the kernel has built in is no module there.

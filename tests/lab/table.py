@@ -6,6 +6,7 @@ import sys
 
 import cases
 import machine
+import place
 
 PAGE = os.path.join(machine.TOP, "docs", "accuracy.md")
 COLUMNS = [("exact", "one"), ("exact", "three"), ("exact", "same"), ("fallback", "one"), ("fallback", "three"), ("fallback", "same")]
@@ -14,11 +15,12 @@ INTRO = """# Accuracy
 Bytes that the I/O record gives each disk over the bytes that the kernel's own trace saw go to that disk, file data only. Of several
 disks the one that is furthest off is shown; disks with less than 64 KiB are left out. *Exact* is the server with its helper
 (`block_trace`); *fallback* is user `nobody` without it. `total` means that the record names no disk then, with its reason, and the ratio
-is of the sum. Every stack is built in a virtual machine ([TESTING.md](TESTING.md), `scripts/lab`); this page is
-written by `scripts/lab table --write` from the results of `scripts/lab all`.
+is of the sum. md, LVM and the like are built in a virtual machine (`scripts/lab all`), the rest on loop devices (`RIG_ALL=1 RIG_CASE=accuracy
+tests/e2e/run.py`), see [TESTING.md](TESTING.md); this page is written by `scripts/lab table --write` from the results of both.
 
 - 1: one stream; 3: three streams of three files; same: three streams, two of them of one file at different places.
-- found: how many of the lab's checks of that stack hold (topology, layout against reads, layout against raw bytes, records, faults).
+- found: how many of the lab's checks of that stack hold (topology, layout against reads, layout against raw bytes, records, faults);
+  those of loop devices are in `tests/e2e` and `tests/rigs`.
 """
 
 
@@ -65,9 +67,20 @@ def host_lines(path):
         "| " + " | ".join([name] + [cells.get(key, "") for key in COLUMNS]) + " |" for name, cells in stacks.items()]
 
 
+def host_rows():
+    """Rows of tests/e2e/accuracy.py: stacks on loop devices of this machine."""
+    path = os.path.join(place.work(), "accuracy", "host.json")
+    if not os.path.exists(path):
+        return
+    found = json.load(open(path))
+    for stack in sorted({row["stack"] for row in found["rows"]}):
+        cells = {(row["mode"], row["scenario"]): ratio({**row, "total": sum(row["said"].values()) + row["unattributed_bytes"]}) for row in found["rows"] if row["stack"] == stack}
+        yield ["loop:" + stack, "on loop devices"] + [cells.get(key, "") for key in COLUMNS] + [""], found["kernel"]
+
+
 def main(results, write):
     lines, kernels = [], set()
-    for row, kernel in rows(results):
+    for row, kernel in [*rows(results), *host_rows()]:
         kernels.add(kernel)
         lines.append("| " + " | ".join(row) + " |")
     if not lines:
