@@ -26,6 +26,8 @@ tests/e2e/run.py`), see [TESTING.md](TESTING.md); this page is written by `scrip
 
 def ratio(cell):
     seen, said = cell["seen"], cell["said"]
+    if cell["mode"] == "exact" and cell["attribution"] != "block_trace":
+        return "no trace"  # what it gives instead is the fallback's figure
     if cell["attribution"] == "none":
         return "total %.3f" % (cell["total"] / sum(seen.values())) if sum(seen.values()) and cell["total"] else "unknown"
     shares = [said.get(disk, 0) / seen[disk] if seen.get(disk) else float("inf") for disk in {**seen, **said} if max(seen.get(disk, 0), said.get(disk, 0)) >= 64 << 10]
