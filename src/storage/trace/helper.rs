@@ -161,7 +161,8 @@ impl Askers {
         let dropped = || failed("unable to drop privileges");
         // Root's file, too: afterwards it could not be opened.
         let control = sys::dm::control().ok().map(OwnedFd::from);
-        let all = HelperRights::TRACE | HelperRights::MAPS | rights.of_disks();
+        let of_trace = HelperRights::of_trace();
+        let all = of_trace | HelperRights::MAPS | rights.of_disks();
         rights::drop_all_but(all).map_err(dropped())?;
         let start = |name: &str, keep: CapabilitySet, asked: Receiver<Asked>, control: Option<OwnedFd>| {
             std::thread::Builder::new()
@@ -173,7 +174,7 @@ impl Askers {
         let (disks, of_disks) = sync_channel(MAX_ASKED);
         start("ask-maps", HelperRights::MAPS, of_maps, control)?;
         start("ask-disks", rights.of_disks(), of_disks, None)?;
-        rights::narrow(HelperRights::TRACE).map_err(dropped())?;
+        rights::narrow(of_trace).map_err(dropped())?;
         keep_to_calls(true);
         Ok(Self { maps, disks })
     }
@@ -326,7 +327,9 @@ impl Tracer {
 
     /// Makes `devices` the disks that are watched. Those that are already go on without a gap.
     fn watch(&mut self, devices: &[u32]) -> io::Result<()> {
-        rights::with(HelperRights::TRACE, || self.watch_with_rights(devices))?
+        // What was kept at the start decides.
+        let kept = CapabilitySet::PERFMON | CapabilitySet::SYS_ADMIN;
+        rights::with(kept, || self.watch_with_rights(devices))?
     }
 
     fn watch_with_rights(&mut self, devices: &[u32]) -> io::Result<()> {

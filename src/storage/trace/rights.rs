@@ -20,8 +20,18 @@ pub struct HelperRights {
 }
 
 impl HelperRights {
-    /// For perf events of disks that are named later.
-    pub(super) const TRACE: CapabilitySet = CapabilitySet::PERFMON;
+    /// For perf events of disks that are named later: CAP_PERFMON, and CAP_SYS_ADMIN where the kernel is stricter than
+    /// upstream's. Debian's and Ubuntu's kernels carry a patch with `perf_event_paranoid` above 2, at which
+    /// `perf_event_open(2)` asks for CAP_SYS_ADMIN alone; upstream's highest is 2.
+    pub(super) fn of_trace() -> CapabilitySet {
+        Self::of_trace_at(std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok().as_deref())
+    }
+
+    fn of_trace_at(paranoid: Option<&str>) -> CapabilitySet {
+        let is_strict = paranoid.and_then(|p| p.trim().parse::<i32>().ok()).is_some_and(|p| p > 2);
+        if is_strict { CapabilitySet::PERFMON | CapabilitySet::SYS_ADMIN } else { CapabilitySet::PERFMON }
+    }
+
     /// For chunk trees and device-mapper tables; the control device is opened before rights are dropped.
     pub(super) const MAPS: CapabilitySet = CapabilitySet::SYS_ADMIN;
 
@@ -90,4 +100,20 @@ pub(super) fn lending<T>(rights: CapabilitySet, work: impl FnOnce() -> T) -> io:
     clear_ambient_capability_set()?;
     set(CapabilitySet::empty(), permitted, CapabilitySet::empty())?;
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_is_stricter_than_upstream_costs_the_trace_one_right_more() {
+        let of = |p| HelperRights::of_trace_at(p);
+        for p in [Some("-1\n"), Some("2\n"), None, Some("what?")] {
+            assert_eq!(of(p), CapabilitySet::PERFMON, "{p:?}");
+        }
+        for p in [Some("3\n"), Some("4\n")] {
+            assert_eq!(of(p), CapabilitySet::PERFMON | CapabilitySet::SYS_ADMIN, "{p:?}");
+        }
+    }
 }
