@@ -1,6 +1,7 @@
 //! From reads and block events to bytes by disk. Pure: values in, values out.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use spindle_base::units::ByteRange;
 
@@ -34,6 +35,15 @@ pub(crate) struct ByMap {
     pub(crate) unattributed_bytes: u64,
     /// Bytes that came off one of several disks, of which it cannot be told which.
     pub(crate) sets: BTreeMap<Vec<usize>, u64>,
+    /// Why the first of the bytes that have no place has none, where the map says so.
+    pub(crate) no_place: Option<Arc<str>>,
+}
+
+impl ByMap {
+    /// Whether the map could not tell of a single byte where it was.
+    pub(crate) fn is_nowhere(&self) -> bool {
+        self.runs.is_empty() && self.sets.is_empty() && self.unattributed_bytes > 0
+    }
 }
 
 /// Places fetched ranges on disks. `leg` picks one of `n` copies: on btrfs the thread id modulo `n`; `None`
@@ -58,7 +68,10 @@ pub(crate) fn by_map(map: &FileMap, fetched: &[ByteRange], leg: Option<u32>) -> 
                     *out.sets.entry(set).or_default() += piece.len_bytes;
                     continue;
                 }
-                Source::Nowhere => continue,
+                Source::Nowhere => {
+                    out.no_place = out.no_place.or_else(|| piece.doubt.clone());
+                    continue;
+                }
             };
             placed += piece.len_bytes;
             for (place, part) in places {
@@ -211,7 +224,6 @@ mod tests {
     use crate::map::{Member, Node};
     use crate::sys::fiemap::{Extent, Extents};
     use crate::trace::BlockOp;
-    use std::sync::Arc;
 
     fn event(op: BlockOp, time_us: u64, sector: u64, sectors: u32) -> BlockEvent {
         BlockEvent {
@@ -246,6 +258,19 @@ mod tests {
 
     fn r(start: u64, end: u64) -> ByteRange {
         ByteRange::new(start, end).unwrap()
+    }
+
+    #[test]
+    fn a_volume_whose_table_is_not_known_places_nothing_and_says_why() {
+        let runs = vec![Extent { offset: 0, physical: 0, len_bytes: 1 << 24, encoded: false }];
+        let below = Node::Opaque { why: "the table needs privilege".into(), disks: vec![0, 1] };
+        let placed = by_map(&FileMap::new(Extents::of(runs), Arc::new(below)), &[r(0, 8192)], Some(7));
+        assert!(placed.is_nowhere());
+        assert_eq!(
+            (placed.unattributed_bytes, placed.no_place.as_deref()),
+            (8192, Some("the table needs privilege"))
+        );
+        assert!(!by_map(&raid(8, 0, 2), &[r(0, 8192)], Some(7)).is_nowhere());
     }
 
     #[test]

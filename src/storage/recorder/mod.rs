@@ -577,6 +577,13 @@ impl Recorder {
         let data: u64 = row.fetched.iter().map(|r| r.len_bytes()).sum();
         let leg = plan.legs_unknown.is_none().then_some(row.tid);
         let placed = by_map(map, &row.fetched, leg);
+        if let Some(why) = &placed.no_place {
+            live.because(why);
+            // A map of which nothing is known (a device-mapper table that needs privilege) attributes nothing.
+            if placed.is_nowhere() {
+                return live.unattributed(row.inblock_bytes, row.start_us, Some(why));
+            }
+        }
         if let Some(why) = &plan.legs_unknown
             && !placed.sets.is_empty()
         {
