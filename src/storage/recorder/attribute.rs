@@ -69,7 +69,15 @@ pub(crate) fn by_map(map: &FileMap, fetched: &[ByteRange], leg: Option<u32>) -> 
                     continue;
                 }
                 Source::Nowhere => {
-                    out.no_place = out.no_place.or_else(|| piece.doubt.clone());
+                    // Not known where, yet on which disks at most: as a mirror whose copy is not known.
+                    if let Some(why) = piece.doubt {
+                        let set = map.below().disks();
+                        if !set.is_empty() {
+                            placed += piece.len_bytes;
+                            *out.sets.entry(set).or_default() += piece.len_bytes;
+                        }
+                        out.no_place.get_or_insert(why);
+                    }
                     continue;
                 }
             };
@@ -261,15 +269,23 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_whose_table_is_not_known_places_nothing_and_says_why() {
+    fn a_volume_whose_table_is_not_known_names_its_disks_at_most_and_says_why() {
         let runs = vec![Extent { offset: 0, physical: 0, len_bytes: 1 << 24, encoded: false }];
-        let below = Node::Opaque { why: "the table needs privilege".into(), disks: vec![0, 1] };
-        let placed = by_map(&FileMap::new(Extents::of(runs), Arc::new(below)), &[r(0, 8192)], Some(7));
+        let of = |disks: &[usize]| {
+            let below = Node::Opaque { why: "the table needs privilege".into(), disks: disks.to_vec() };
+            by_map(&FileMap::new(Extents::of(runs.clone()), Arc::new(below)), &[r(0, 8192)], Some(7))
+        };
+        let placed = of(&[]);
         assert!(placed.is_nowhere());
         assert_eq!(
             (placed.unattributed_bytes, placed.no_place.as_deref()),
             (8192, Some("the table needs privilege"))
         );
+        // Its disks are known: their own counters divide what came off them.
+        let placed = of(&[1, 2]);
+        assert!(!placed.is_nowhere());
+        assert_eq!((placed.unattributed_bytes, placed.sets.get(&vec![1, 2])), (0, Some(&8192)));
+        assert_eq!(placed.no_place.as_deref(), Some("the table needs privilege"));
         assert!(!by_map(&raid(8, 0, 2), &[r(0, 8192)], Some(7)).is_nowhere());
     }
 

@@ -92,7 +92,7 @@ const STRAY_US: u64 = 2_000_000;
 /// Why ZFS is another matter (measured: 30 to 79 % of its requests carry a reader's thread, and not surely the right
 /// one).
 const ZFS_BY_TIME: &str = "ZFS starts queued requests in its own threads: requests to the pool's disks are counted for the stream that alone was reading from it at that time";
-const DIVIDED: &str = "what a mirror gave is divided among its disks by their own counters";
+const DIVIDED: &str = "what no map places (the copy of a mirror, a volume of unknown layout) is divided among its disks by their own counters";
 /// Why a request's stream is not certain to the last.
 const BY_ELIMINATION: &str = "kernel threads submitted some requests, at places that are not on the map; they are counted for the one stream whose reads still missed bytes";
 const ONE_OF_SEVERAL: &str = "kernel threads submitted some requests that may be of several streams; they are in the unattributed bytes of each, in equal parts";
@@ -579,10 +579,11 @@ impl Recorder {
         let placed = by_map(map, &row.fetched, leg);
         if let Some(why) = &placed.no_place {
             live.because(why);
-            // A map of which nothing is known (a device-mapper table that needs privilege) attributes nothing.
             if placed.is_nowhere() {
                 return live.unattributed(row.inblock_bytes, row.start_us, Some(why));
             }
+            // The map needs privilege (a device-mapper table, say): the disks below are known all the same.
+            live.because(DIVIDED);
         }
         if let Some(why) = &plan.legs_unknown
             && !placed.sets.is_empty()
