@@ -666,7 +666,8 @@ async fn transport_stream_segments_in_a_row_play_as_one_stream() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_transport_stream_carries_is_copied_into_it() {
-    let lab = Lab::new();
+    // More renditions in a row than there are slots, and a worker stays for a while after its last segment.
+    let lab = Lab::with(|c| c.max_workers = 16);
     let source =
         "-f lavfi -i testsrc2=s=320x180:r=25:d=4 -f lavfi -i sine=r=48000:d=4 -pix_fmt yuv420p -ac 2";
     for (name, video, audio, codecs) in [
