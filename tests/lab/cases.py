@@ -148,7 +148,7 @@ def all_cases():
 
 
 # What scripts/test boots, at most six: those of which every check that it makes has been seen to hold. The others are in `all`.
-STAGE = ["md-raid1"]
+STAGE = ["md-raid1", "md-raid10-n2", "lvm-striped", "crypt-md-raid1", "writecache"]
 
 
 def by_name(names):
