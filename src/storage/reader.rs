@@ -81,18 +81,32 @@ pub(crate) fn open_regular(path: &Path) -> Result<(OwnedFd, FileIdentity), Stora
         other => other,
     }
     .map_err(failed)?;
-    let st = rustix::fs::fstat(&fd).map_err(failed)?;
+    let identity = identity_of(&fd, path)?;
+    Ok((fd, identity))
+}
+
+/// Names a regular file without opening it (`O_PATH`): enough for where it is and what it is. A mergerfs that is told to drop
+/// caches on close does so for every one of its files that somebody opened and closed, under whoever plays it.
+pub(crate) fn look_at(path: &Path) -> Result<(OwnedFd, FileIdentity), StorageError> {
+    let failed = |e: rustix::io::Errno| StorageError::Open { path: path.to_owned(), source: e.into() };
+    let fd = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
+    let identity = identity_of(&fd, path)?;
+    Ok((fd, identity))
+}
+
+fn identity_of(fd: &OwnedFd, path: &Path) -> Result<FileIdentity, StorageError> {
+    let failed = |e: rustix::io::Errno| StorageError::Open { path: path.to_owned(), source: e.into() };
+    let st = rustix::fs::fstat(fd).map_err(failed)?;
     if !rustix::fs::FileType::from_raw_mode(st.st_mode).is_file() {
         return Err(StorageError::NotRegular { path: path.to_owned() });
     }
-    let identity = FileIdentity {
+    Ok(FileIdentity {
         dev: st.st_dev,
         ino: st.st_ino,
         size_bytes: u64::try_from(st.st_size).unwrap_or(0),
         modified_us: micros(st.st_mtime, st.st_mtime_nsec),
         changed_us: micros(st.st_ctime, st.st_ctime_nsec),
-    };
-    Ok((fd, identity))
+    })
 }
 
 fn micros(seconds: i64, nanos: impl TryInto<i64>) -> i64 {

@@ -378,7 +378,7 @@ struct Opens {
 /// What a file is a view of, and which file the view says that it is. `None`: it does not tell, or not this one; then
 /// it is read as it is.
 fn behind(path: &Path) -> Result<Option<(PathBuf, FileIdentity)>, StorageError> {
-    let (_view, identity) = reader::open_regular(path)?;
+    let (_view, identity) = reader::look_at(path)?;
     through::followed(path, |at, _, _, its, is_other| {
         let is_same = its.size_bytes == identity.size_bytes && its.modified_us == identity.modified_us;
         Ok((is_other && is_same).then(|| (at.to_owned(), identity)))

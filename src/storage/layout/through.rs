@@ -1,12 +1,12 @@
 //! The file behind a file: a view of another filesystem's file (mergerfs, Unraid's user shares, overlay) lies where that
 //! one does.
 
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use crate::error::StorageError;
 use crate::file::FileIdentity;
-use crate::reader::open_regular;
+use crate::reader::{look_at, open_regular};
 use crate::storage::mount_of;
 use crate::sys;
 use crate::topology::mounts::{Mount, split_escaped};
@@ -23,22 +23,35 @@ pub(crate) fn followed<T>(
     then: impl FnOnce(&Path, &Mount, BorrowedFd<'_>, FileIdentity, bool) -> Result<T, StorageError>,
 ) -> Result<T, StorageError> {
     let mut at = path.to_owned();
-    let (mut fd, mut identity) = open_regular(&at)?;
-    let mut mount = mount_of(fd.as_fd(), &at)?;
+    let (mut fd, mut identity, mut mount) = opened(&at)?;
     let mut views = 0;
     while views < MAX_VIEWS
         && let Some(next) = behind(&mount, fd.as_fd(), &at)
     {
         // The branch may be unreachable for us, or gone since: then the view itself has to do.
-        let Ok((next_fd, next_identity)) = open_regular(&next) else { break };
+        let Ok((next_fd, next_identity, next_mount)) = opened(&next) else { break };
         if next_identity.size_bytes != identity.size_bytes {
             break;
         }
-        mount = mount_of(next_fd.as_fd(), &next)?;
-        (fd, identity, at) = (next_fd, next_identity, next);
+        (fd, identity, mount, at) = (next_fd, next_identity, next_mount, next);
         views += 1;
     }
+    if is_view(&mount) {
+        // It does not tell, so it is read itself.
+        (fd, identity) = open_regular(&at)?;
+    }
     then(&at, &mount, fd.as_fd(), identity, views > 0)
+}
+
+/// A file and its mount; one of a view is only looked at.
+fn opened(path: &Path) -> Result<(OwnedFd, FileIdentity, Mount), StorageError> {
+    let (fd, identity) = look_at(path)?;
+    let mount = mount_of(fd.as_fd(), path)?;
+    if is_view(&mount) {
+        return Ok((fd, identity, mount));
+    }
+    let (fd, identity) = open_regular(path)?;
+    Ok((fd, identity, mount))
 }
 
 /// Whether files of a mount may be read behind it: pools whose own process would do the reading. An overlay reads in the
