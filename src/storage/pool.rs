@@ -456,8 +456,9 @@ mod tests {
             seen.push(rx.recv().unwrap());
         }
         let home = seen.iter().filter(|t| **t == seen[0]).count();
-        // A loaded machine may keep a thread off its CPU for longer than its loyalty lasts.
-        assert!(home >= 40, "{seen:?}");
+        // A loaded machine may keep a thread off its CPU for longer than its loyalty lasts; without loyalty each thread would
+        // have about its even share. The rule itself is held without time by the next test.
+        assert!(home * 2 >= seen.len(), "{seen:?}");
         assert_eq!(pool.tids().len(), THREADS);
         assert!(pool.close(Duration::from_secs(5)));
     }
