@@ -8,13 +8,11 @@ use crate::error::StorageError;
 use crate::file::FileIdentity;
 use crate::reader::{look_at, open_regular};
 use crate::storage::mount_of;
-use crate::sys;
+use crate::sys::{self, mergerfs};
 use crate::topology::mounts::{Mount, split_escaped};
 
 /// Views of views that are followed.
 const MAX_VIEWS: usize = 4;
-/// A path; `PATH_MAX`.
-const MAX_PATH_BYTES: usize = 4096;
 
 /// Opens `path` and whatever it is a view of, and gives the last one to `then`: its path, mount, descriptor, identity, and
 /// whether it is another than `path`. A view that does not say what it is of is given itself.
@@ -64,23 +62,20 @@ pub(crate) fn is_view(mount: &Mount) -> bool {
 pub(crate) fn behind(mount: &Mount, fd: BorrowedFd<'_>, path: &Path) -> Option<PathBuf> {
     match mount.kind.as_str() {
         // mergerfs answers for any file with the branch that it would open (its manual, "runtime interface").
-        "fuse.mergerfs" => attribute(path, "user.mergerfs.fullpath").map(PathBuf::from),
+        "fuse.mergerfs" => {
+            mergerfs::attribute(path, "user.mergerfs.fullpath").ok().and_then(|text| mergerfs::path(&text))
+        }
         // Unraid names the disk; the file has the same place on it as in the share (emhttp's own use of it).
         "fuse.shfs" => {
-            let disk = attribute(path, "system.LOCATION").filter(|d| is_plain_name(d))?;
+            let text = mergerfs::attribute(path, "system.LOCATION").ok()?;
+            let disk = std::str::from_utf8(&text).ok()?.trim_end_matches('\0');
+            let disk = Some(disk).filter(|d| is_plain_name(d))?;
             let within = real_path(fd)?.strip_prefix(&mount.mount_point).ok()?.to_owned();
             Some(Path::new("/mnt").join(disk).join(within))
         }
         "overlay" => overlay(mount, fd),
         _ => None,
     }
-}
-
-fn attribute(path: &Path, name: &str) -> Option<String> {
-    let mut buffer = vec![0_u8; MAX_PATH_BYTES];
-    let n = rustix::fs::getxattr(path, name, &mut buffer[..]).ok()?;
-    let text = String::from_utf8(buffer.get(..n)?.to_vec()).ok()?;
-    Some(text.trim_end_matches('\0').to_owned()).filter(|t| !t.is_empty())
 }
 
 fn is_plain_name(name: &str) -> bool {
