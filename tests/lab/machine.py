@@ -35,7 +35,7 @@ PROGRAMS = """mdadm dmsetup lvm cryptsetup btrfs mkfs.btrfs mkfs.ext4 mkfs.xfs m
 NOT_NEEDED = set("""test idlelib lib2to3 ensurepip distutils pydoc_data tkinter turtledemo unittest dist-packages site-packages __pycache__
     asyncio multiprocessing xmlrpc wsgiref sqlite3 curses dbm venv msilib zoneinfo pydoc.py turtle.py doctest.py pdb.py""".split())
 # The same for the parts that are machine code: each has libraries of its own.
-NO_DYNLOAD = re.compile(r"_(codecs_|sqlite3|curses|dbm|gdbm|tkinter|test|ctypes_test|xxtest|asyncio|multiprocessing|decimal|zoneinfo|lzma|bz2|crypt|uuid)|nis|ossaudiodev|audioop|readline|xxlimited|termios|mmap")
+NO_DYNLOAD = re.compile(r"_(codecs_|sqlite3|curses|dbm|gdbm|tkinter|test|ctypes_test|xxtest|asyncio|multiprocessing|decimal|zoneinfo|lzma|bz2|crypt|uuid)|nis|ossaudiodev|audioop|readline|xxlimited|termios")
 # Starts the network's loopback, unpacks the job, runs it, and packs what it left.
 INIT = """#!/bin/busybox sh
 export PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin HOME=/ TERM=dumb
