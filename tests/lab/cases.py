@@ -19,6 +19,8 @@ class Case:
         # raw: whether the disks hold the file's bytes as they are. fault: shell that takes a disk away in the middle of a stream.
         # busy: something else reads the disks (a resync). traced: whether a cold read touches only the file's own places.
         self.mkfs, self.mount, self.state, self.fault, self.settle = more.pop("mkfs", ""), more.pop("mount", ""), more.pop("state", ""), more.pop("fault", ""), more.pop("settle", "")
+        # between: shell after the filesystem is unmounted for the last time; remount: options of what is mounted then.
+        self.between, self.remount = more.pop("between", ""), more.pop("remount", "")
         self.exact, self.raw, self.busy, self.traced = more.pop("exact", True), more.pop("raw", True), more.pop("busy", ""), more.pop("traced", "all")
         # lost: shell that takes a disk away that nothing replaces: the stream must end, the server and its library stay.
         # needs: what the guest must have that Debian's kernel has not.
@@ -92,6 +94,11 @@ def md_cases():
                volume(1, 2, "mirror", md("raid1", sync={"action": "resync"})), busy="resync")
     yield Case("md-raid5-recovery", "md raid5, a new member is being filled", "md 5 ls 64 $D0 $D1 $D2", "/dev/md0", [0, 1, 2, 3],
                volume(2, 1, "parity", md("raid5", sync={"action": "recover"})), state=slow + REMOVE_D1 + "; mdadm --add /dev/md0 $D3 2>&1", busy="resync", traced="stripe")
+
+
+    yield Case("md-raid5-reshape", "md raid5, growing from 3 to 4 disks", "md 5 ls 64 $D0 $D1 $D2", "/dev/md0", [0, 1, 2, 3], volume(None, 1, "parity", md("raid5", sync={"action": "reshape"})),
+               state=slow + "mdadm --add /dev/md0 $D3 2>&1; mdadm --grow /dev/md0 --raid-devices=4 2>&1", busy="reshape", exact=False)
+    yield array("md-raid1-readonly", "md raid1, array and filesystem read-only", "1 - -", (0, 1), volume(1, 2, "mirror", md("raid1", state="read-only, readonly"), disk_nodes(2)), between="mdadm --readonly /dev/md0", remount="ro")
 
 
 def lvm(name, what, options, numbers, expect, **more):

@@ -68,31 +68,46 @@ def drop():
 
 
 class Trace(tracing.BlockTrace):
-    """The rigs' trace of leaf disks, which also sums the requests that the driver was given (block_rq_issue): queued and issued
-    bytes must be the same, so that a reader of one event cannot have missed anything."""
+    """The rigs' trace of leaf disks, which also sees the requests that the driver was given (block_rq_issue): what of them no bio
+    explains is an event, too, of the thread that gave it to the driver."""
 
-    ISSUE = re.compile(r"(\d+\.\d+): block_rq_issue: (\d+),(\d+) (\S+) (\d+) \(.*?\) (\d+) \+ (\d+) ")
+    MORE = ("block_rq_issue", "block_rq_requeue")
+    REQUEST = re.compile(r"^\s*(.{1,16})-(\d+)\s+\[\d+\]\s+\S*\s*(\d+\.\d+): block_rq_(issue|requeue): (\d+),(\d+) (\S+) (?:\d+ )?\(.*?\) (\d+) \+ (\d+) ")
 
     def __enter__(self):
         super().__enter__()
-        self._write("events/block/block_rq_issue/filter", " || ".join("dev == %d" % (major << 20 | minor) for major, minor in self.numbers))
-        self._write("events/block/block_rq_issue/enable", 1)
+        for event in self.MORE:
+            self._write("events/block/%s/filter" % event, " || ".join("dev == %d" % (major << 20 | minor) for major, minor in self.numbers))
+            self._write("events/block/%s/enable" % event, 1)
         self.issued = {name: 0 for name in self.numbers.values()}
         return self
 
     def __exit__(self, *rest):
         self._write("tracing_on", 0)
-        others = 0
+        others, unqueued, bare = 0, tracing.Unqueued(), []
         with open(os.path.join(self.instance, "trace"), errors="replace") as text:
-            for line in text:
-                found = self.ISSUE.search(line)
-                if found:
-                    others += 1
-                    if "R" in found[4]:
-                        self.issued[self.numbers[(int(found[2]), int(found[3]))]] += int(found[7]) * 512
-        self._write("events/block/block_rq_issue/enable", 0)
+            for line in text:  # in order of time
+                bio = tracing.LINE.match(line)
+                if bio and "R" in bio[6]:
+                    unqueued.queued(self.numbers.get((int(bio[4]), int(bio[5]))), int(bio[7]), int(bio[7]) + int(bio[8]))
+                found = self.REQUEST.match(line)
+                if not found:
+                    continue
+                others += 1
+                disk, start, count = self.numbers[(int(found[5]), int(found[6]))], int(found[8]), int(found[9])
+                if "R" not in found[7]:
+                    continue
+                if found[4] == "requeue":
+                    unqueued.queued(disk, start, start + count)
+                    self.issued[disk] -= count * 512
+                    continue
+                self.issued[disk] += count * 512
+                bare += [tracing.Event(float(found[3]), int(found[2]), found[1].strip(), disk, first, (end - first) * 512, found[7]) for first, end in unqueued.issued(disk, start, start + count)]
+        for event in self.MORE:
+            self._write("events/block/%s/enable" % event, 0)
         super().__exit__(*rest)
         self.lost -= others  # the base class counts lines that it does not know
+        self.events = sorted(self.events + bare)
         return False
 
     def evidence(self):
@@ -123,12 +138,12 @@ def make_filesystem(case):
     case["devices"] = tops
 
 
-def mount(case):
+def mount(case, more=""):
     os.makedirs(MOUNT, exist_ok=True)
     if case["fs"] == "zfs":
         shell("zpool list z >/dev/null 2>&1 || zpool import -d /dev/mapper z")
         return
-    options = ["noatime"] + ([case["mount"]] if case["mount"] else [])
+    options = ["noatime"] + [option for option in (case["mount"], more) if option]
     if case["fs"] == "ext4":
         # Its read-ahead of inode tables is not marked as metadata: the trace would hold it for a file's bytes. Block bitmaps are
         # fetched by a thread of its own some time after the mount; md takes the mark off them.
@@ -148,7 +163,9 @@ def remount(case):
         if subprocess.run(["umount", MOUNT], stderr=subprocess.DEVNULL).returncode == 0:
             break
         time.sleep(0.1)
-    mount(case)
+    if case["between"]:
+        shell(case["between"])
+    mount(case, case["remount"])
 
 
 def film(number):

@@ -3,6 +3,7 @@ import copy
 
 import cases
 import judge
+import trace
 from report import check
 
 MIB = 1 << 20
@@ -84,6 +85,14 @@ def run(stage):
         unknown = stream_row({"vda": 10 * MIB}, events, "fallback", "none", "no privilege")
         check(judge.record(CASE, evidence(), unknown)[0] is None, judge.record(CASE, evidence(), unknown)[0])
         check(judge.record(CASE, evidence(), stream_row({"vda": 10 * MIB}, events, "fallback", "none"))[0], "no attribution and no reason passed")
+    with stage.case("a_request_that_no_bio_explains_is_seen_and_one_that_bios_explain_is_not_seen_twice"):
+        seen = trace.Unqueued()
+        check(seen.issued("vda", 0, 8) == [(0, 8)], "a request without a bio was not seen")
+        for first, last in ((100, 108), (108, 116), (200, 232)):
+            seen.queued("vda", first, last)
+        for first, last, want in ((100, 116, []), (208, 216, []), (200, 208, []), (212, 240, [(212, 216), (232, 240)]), (100, 108, [(100, 108)])):
+            got = seen.issued("vda", first, last)
+            check(got == want, "%s of a request at %s are without a bio, not %s" % (got, (first, last), want))
     with stage.case("recipes_are_named_once_and_the_stage_s_are_among_them"):
         names = [case.name for case in cases.all_cases()]
         check(len(names) == len(set(names)), "a name is there twice")

@@ -83,12 +83,28 @@ def evidence_of(case, out, trouble):
     return found
 
 
-def note(case, evidence, cells, findings, kernel):
-    """Keeps what the table needs of a run."""
+def note(case, cells, findings, kernel, is_whole):
+    """Keeps what the table needs of a run. One that looks at a part of a stack leaves the rest as it was found before."""
     os.makedirs(RESULTS, exist_ok=True)
-    with open(os.path.join(RESULTS, case.name + ".json"), "w") as out:
-        json.dump({"case": case.name, "what": case.what, "fs": case.fs, "group": case.group, "kernel": machine.modules_of(kernel)[0], "cells": [cell._asdict() for cell in cells],
-                   "findings": [finding._asdict() for finding in findings]}, out, indent=1)
+    path = os.path.join(RESULTS, case.name + ".json")
+    row = {"case": case.name, "what": case.what, "fs": case.fs, "group": case.group, "kernel": machine.modules_of(kernel)[0], "cells": [cell._asdict() for cell in cells],
+           "findings": [finding._asdict() for finding in findings]}
+    if not is_whole and os.path.exists(path):
+        with open(path) as text:
+            before = json.load(text)
+        if before["kernel"] == row["kernel"]:
+            merge(row["cells"], before["cells"], ("mode", "scenario"))
+            merge(row["findings"], before["findings"], ("name",))
+    with open(path, "w") as out:
+        json.dump(row, out, indent=1)
+
+
+def merge(rows, before, keys):
+    """Adds the earlier rows that no later one replaces. That a stack could not be built or read is true of one run only."""
+    def key(row):
+        return [row[name] for name in keys]
+    known = [key(row) for row in rows] + [["is built, filled and read"]]
+    rows += [row for row in before if key(row) not in known]
 
 
 def run_cases(stage, cases, plan, echo=False):
@@ -122,7 +138,7 @@ def run_cases(stage, cases, plan, echo=False):
         print("machine (%s, kernel %s): %d stacks in %.0f s" % (machine.accelerator(), machine.modules_of(kernel)[0], len(part), took), flush=True)
         for case in part:
             findings, cells = judge.judge(case.as_json(), evidence[case.name])
-            note(case, evidence[case.name], cells, findings, kernel)
+            note(case, cells, findings, kernel, plan["is_whole"])
             for finding in findings:
                 with stage.case("%s: %s" % (case.name, finding.name)):
                     check(finding.wrong is None, finding.wrong)
@@ -133,9 +149,11 @@ def run_cases(stage, cases, plan, echo=False):
 
 def main_run(arguments):
     stage = report.Stage("lab")
-    plan = {"do": ["layout"], "serve": FULL_SERVE, "seconds": 240}
+    plan = {"do": ["layout"], "serve": FULL_SERVE, "seconds": 240, "is_whole": not (arguments.quick or arguments.brief or arguments.records)}
     if arguments.quick:
         plan["serve"] = []
+    if arguments.records:
+        plan["do"] = []
     if arguments.brief:
         plan["serve"] = BRIEF_SERVE
     names = {case.name for case in table_of_cases.all_cases()}
@@ -149,7 +167,7 @@ def main_run(arguments):
     else:
         import judge_test
         judge_test.run(stage)
-        run_cases(stage, table_of_cases.by_name(table_of_cases.STAGE), {**plan, "serve": STAGE_SERVE, "seconds": 150}, arguments.echo)
+        run_cases(stage, table_of_cases.by_name(table_of_cases.STAGE), {**plan, "serve": STAGE_SERVE, "seconds": 150, "is_whole": False}, arguments.echo)
     return stage.finish()
 
 
@@ -159,6 +177,7 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--echo", action="store_true", help="show the machine's console")
     parser.add_argument("--quick", action="store_true", help="topology and layout only, no server")
+    parser.add_argument("--records", action="store_true", help="topology and records only, no layouts")
     parser.add_argument("--brief", action="store_true", help="fewer streams, and the faults")
     parser.add_argument("--write", action="store_true", help="table: put it into docs/accuracy.md")
     arguments = parser.parse_intermixed_args()

@@ -55,6 +55,9 @@ down() {
         ls /sys/block | grep -qE '^(dm-|md|bcache)' || break
         sleep 0.3
     done
+    # Without udev nobody else takes these away, and lvm refuses a group whose folder is there.
+    rm -rf /dev/vg /run/lvm/hints
+    for node in /dev/mapper/*; do [ "$node" = /dev/mapper/control ] || rm -f "$node"; done
     echo 1 > /sys/bus/pci/rescan
     left=$(ls /sys/block | grep -E '^(dm-|md|bcache)' | tr '\n' ' ')
     [ -z "$left" ] || { echo "still there: $left"; return 1; }

@@ -1,5 +1,4 @@
 """The accuracy table from the results of the lab's last runs: never written by hand."""
-import glob
 import json
 import os
 import sys
@@ -35,18 +34,22 @@ def ratio(cell):
 
 
 def rows(results):
-    found = {os.path.basename(path)[:-5]: json.load(open(path)) for path in glob.glob(os.path.join(results, "*.json"))}
+    """A row a stack, and the kernel it was seen on; None where there is no result."""
     for case in cases.all_cases():
-        if case.name not in found:
+        what = [case.name, "%s, %s" % (case.what, case.fs)]
+        path = os.path.join(results, case.name + ".json")
+        if not os.path.exists(path):
+            yield what + ["not run"] + [""] * len(COLUMNS), None
             continue
-        row = found[case.name]
+        with open(path) as text:
+            row = json.load(text)
         cells = {(cell["mode"], cell["scenario"]): ratio(cell) for cell in row["cells"]}
         good = sum(finding["wrong"] is None for finding in row["findings"])
-        yield [case.name, "%s, %s" % (case.what, case.fs)] + [cells.get(key, "") for key in COLUMNS] + ["%d/%d" % (good, len(row["findings"]))], row["kernel"]
+        yield what + [cells.get(key, "") for key in COLUMNS] + ["%d/%d" % (good, len(row["findings"]))], row["kernel"]
 
 
 # Rows of tests/e2e/accuracy.py, in the same shape.
-HOST = os.path.join(machine.TOP, "tests", ".work", "accuracy", "host.json")
+HOST = os.path.join(place.work(), "accuracy", "host.json")
 HOST_INTRO = """
 ## On loop devices
 
@@ -63,33 +66,24 @@ def host_lines(path):
         found = json.load(text)
     stacks = {}
     for row in found["rows"]:
-        stacks.setdefault(row["stack"], {})[row["mode"], row["scenario"]] = ratio(row)
+        total = sum(row["said"].values()) + row["unattributed_bytes"]
+        stacks.setdefault(row["stack"], {})[row["mode"], row["scenario"]] = ratio({**row, "total": total})
     head = ["| stack | exact 1 | exact 3 | exact same | fallback 1 | fallback 3 | fallback same |", "| --- | " + "--- | " * 6]
     return [HOST_INTRO, "Kernel: %s." % found["kernel"], ""] + [line.strip() for line in head] + [
-        "| " + " | ".join([name] + [cells.get(key, "") for key in COLUMNS]) + " |" for name, cells in stacks.items()]
-
-
-def host_rows():
-    """Rows of tests/e2e/accuracy.py: stacks on loop devices of this machine."""
-    path = os.path.join(place.work(), "accuracy", "host.json")
-    if not os.path.exists(path):
-        return
-    found = json.load(open(path))
-    for stack in sorted({row["stack"] for row in found["rows"]}):
-        cells = {(row["mode"], row["scenario"]): ratio({**row, "total": sum(row["said"].values()) + row["unattributed_bytes"]}) for row in found["rows"] if row["stack"] == stack}
-        yield ["loop:" + stack, "on loop devices"] + [cells.get(key, "") for key in COLUMNS] + [""], found["kernel"]
+        "| " + " | ".join([name] + [cells.get(key, "") for key in COLUMNS]) + " |" for name, cells in sorted(stacks.items())]
 
 
 def main(results, write):
     lines, kernels = [], set()
-    for row, kernel in [*rows(results), *host_rows()]:
+    for row, kernel in rows(results):
         kernels.add(kernel)
         lines.append("| " + " | ".join(row) + " |")
-    if not lines:
+    kernels.discard(None)
+    if not kernels:
         print("error: there are no results yet; run `scripts/lab all`", file=sys.stderr)
         return 1
     head = ["| name | stack | exact 1 | exact 3 | exact same | fallback 1 | fallback 3 | fallback same | found |", "| --- | --- | " + "--- | " * 7]
-    text = "\n".join([INTRO, "Kernel: %s." % ", ".join(sorted(kernels)), "", *[line.strip() for line in head], *lines, *host_lines(HOST)]) + "\n"
+    text = "\n".join([INTRO, "## In the virtual machine", "", "Kernel: %s." % ", ".join(sorted(kernels)), "", *[line.strip() for line in head], *lines, *host_lines(HOST)]) + "\n"
     if write:
         with open(PAGE, "w") as out:
             out.write(text)

@@ -33,6 +33,29 @@ def _superblock(event):
     return event.sector == 128 and event.len_bytes <= 4096
 
 
+class Unqueued:
+    """Requests that a disk was given without a bio that came to it first. The kernel tells of a bio once (`BIO_TRACE_COMPLETION`): a
+    driver that passes on the very one it was given (bcache without a cache, md linear) leaves only the request to be seen."""
+
+    def __init__(self):
+        self.waiting = {}
+
+    def queued(self, disk, start, end):
+        self.waiting.setdefault(disk, []).append((start, end))
+
+    def issued(self, disk, start, end):
+        """The parts of a request that no bio explains; those that explain it are used up."""
+        left, rest = [(start, end)], []
+        for first, last in self.waiting.get(disk, []):
+            if last <= start or first >= end:
+                rest.append((first, last))
+                continue
+            rest += [part for part in ((first, min(last, start)), (max(first, end), last)) if part[0] < part[1]]
+            left = [part for a, b in left for part in ((a, min(b, first)), (max(a, last), b)) if part[0] < part[1]]
+        self.waiting[disk] = rest
+        return left
+
+
 class BlockTrace:
     """Records reads of `disks` (name -> device path) while its block runs; results after it."""
 

@@ -8,7 +8,7 @@ use spindle_base::units::ByteRange;
 use crate::intervals::IntervalSet;
 use crate::layout::{FileMap, Place};
 use crate::map::piece::{Role, Source};
-use crate::trace::BlockEvent;
+use crate::trace::{BlockEvent, BlockOp};
 
 use super::join::{Extent, Part};
 
@@ -137,7 +137,12 @@ pub(crate) fn places(
     out
 }
 
-/// Requests of one disk: what became of submitted bios.
+/// Requests of one disk: what became of submitted bios, and which had none.
+///
+/// `block_bio_queue` fires once in a bio's life (`submit_bio_noacct_nocheck` in block/blk-core.c asks
+/// `BIO_TRACE_COMPLETION`). A driver that hands the very bio down that it was given (bcache without its cache, md linear,
+/// md raid0 with its statistics off) therefore leaves none on the disk below; the request that the disk is given
+/// (`block_rq_issue`) is all that is to be seen there.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     /// By first byte on the disk; the latest request at a place hides older ones.
@@ -145,6 +150,8 @@ pub(crate) struct Requests {
     /// In order of issue, to forget the oldest.
     order: VecDeque<(u64, u64)>,
     last_end: Option<u64>,
+    /// Bios that no request explains yet: first byte and when they came, to their end.
+    queued: BTreeMap<(u64, u64), u64>,
 }
 
 /// One request of a disk.
@@ -162,10 +169,70 @@ pub(crate) struct Request {
 
 /// Requests that are remembered per disk: seconds of the busiest one.
 const MAX_REQUESTS: usize = 16_384;
+/// No bio is longer: 256 pages of 4 KiB, or as many folios of 64 KiB.
+const LONGEST_BIO_BYTES: u64 = 16 << 20;
+/// A request of which no end was seen for so long is not under way any more: that event was lost.
+const HUNG_US: u64 = 60_000_000;
 
 impl Requests {
-    pub(crate) fn issued(&mut self, e: &BlockEvent) {
+    /// A bio came to the disk.
+    pub(crate) fn queued(&mut self, e: &BlockEvent) {
+        let end = self.queued.entry((e.start_byte(), e.time_us)).or_default();
+        *end = (*end).max(e.start_byte() + e.len_bytes());
+        if self.queued.len() > MAX_REQUESTS {
+            // A device without requests (a RAM disk) explains none; neither does one whose events were lost.
+            let mut times: Vec<u64> = self.queued.keys().map(|(_, time_us)| *time_us).collect();
+            times.sort_unstable();
+            let middle = times.get(times.len() / 2).copied().unwrap_or(0);
+            self.queued.retain(|(_, time_us), _| *time_us > middle);
+        }
+    }
+
+    /// What of a request no bio explains, as events of their own; its bios are explained now. To be asked once everything
+    /// before the request is known.
+    pub(crate) fn unexplained(&mut self, e: &BlockEvent) -> Vec<BlockEvent> {
+        let (start, end) = (e.start_byte(), e.start_byte() + e.len_bytes());
+        let from = (start.saturating_sub(LONGEST_BIO_BYTES), 0);
+        let its: Vec<(u64, u64, u64)> = self
+            .queued
+            .range(from..(end, 0))
+            .filter(|((_, time_us), bio_end)| **bio_end > start && *time_us <= e.time_us)
+            .map(|((bio_start, time_us), bio_end)| (*bio_start, *time_us, *bio_end))
+            .collect();
+        let mut explained = IntervalSet::default();
+        for (bio_start, time_us, bio_end) in its {
+            self.queued.remove(&(bio_start, time_us));
+            // A bio that is larger than the disk's requests may be becomes several.
+            if bio_start < start {
+                self.queued.insert((bio_start, time_us), start);
+            }
+            if bio_end > end {
+                self.queued.insert((end, time_us), bio_end);
+            }
+            ByteRange::new(bio_start.max(start), bio_end.min(end))
+                .into_iter()
+                .for_each(|r| explained.insert(r));
+        }
+        let gaps = ByteRange::new(start, end).map(|whole| explained.gaps(whole)).unwrap_or_default();
+        let of_gap = |gap: ByteRange| BlockEvent {
+            op: BlockOp::Queue,
+            sector: gap.start() / 512,
+            sectors: u32::try_from(gap.len_bytes() / 512).unwrap_or(u32::MAX),
+            ..*e
+        };
+        gaps.into_iter().map(of_gap).collect()
+    }
+
+    /// A request was given to the driver. `false`: one that the driver had sent back comes again.
+    pub(crate) fn issued(&mut self, e: &BlockEvent) -> bool {
         let (start, len_bytes) = (e.start_byte(), e.len_bytes());
+        if let Some(r) = self.known.get(&start)
+            && r.len_bytes == len_bytes
+            && r.complete_us.is_none()
+            && e.time_us.saturating_sub(r.issue_us) < HUNG_US
+        {
+            return false;
+        }
         let is_sequential = self.last_end == Some(start);
         self.last_end = Some(start + len_bytes);
         self.order.push_back((start, e.time_us));
@@ -187,6 +254,7 @@ impl Requests {
         {
             self.known.remove(&start);
         }
+        true
     }
 
     pub(crate) fn completed(&mut self, e: &BlockEvent) {
@@ -231,7 +299,6 @@ mod tests {
     use crate::layout::chunks::{Chunk, ChunkMap, Stripe};
     use crate::map::{Member, Node};
     use crate::sys::fiemap::{Extent, Extents};
-    use crate::trace::BlockOp;
 
     fn event(op: BlockOp, time_us: u64, sector: u64, sectors: u32) -> BlockEvent {
         BlockEvent {
@@ -366,6 +433,52 @@ mod tests {
             q.take(&event(BlockOp::Queue, 69, 16, 8)),
             Taken::Now(Request { is_sequential: true, .. })
         ));
+    }
+
+    /// bcache without its cache hands down the bio that it was given: the disk's queue tells of none.
+    #[test]
+    fn a_request_that_no_bio_explains_is_told_and_one_that_some_explain_is_told_in_part() {
+        let queue = |t, sector, n| event(BlockOp::Queue, t, sector, n);
+        let mut q = Requests::default();
+        let lone = event(BlockOp::Issue, 10, 0, 16);
+        assert_eq!(q.unexplained(&lone), [BlockEvent { op: BlockOp::Queue, ..lone }]);
+        // Two bios in one request; one bio in two requests.
+        q.queued(&queue(11, 100, 8));
+        q.queued(&queue(11, 108, 8));
+        q.queued(&queue(11, 200, 32));
+        assert_eq!(q.unexplained(&event(BlockOp::Issue, 12, 100, 16)), []);
+        assert_eq!(q.unexplained(&event(BlockOp::Issue, 12, 208, 8)), []);
+        assert_eq!(q.unexplained(&event(BlockOp::Issue, 13, 200, 8)), []);
+        assert_eq!(q.unexplained(&event(BlockOp::Issue, 13, 216, 16)), []);
+        assert!(q.queued.is_empty());
+        // One bio explains one request, and none that was there before it.
+        q.queued(&queue(20, 300, 8));
+        assert_eq!(q.unexplained(&event(BlockOp::Issue, 19, 300, 8)), [queue(19, 300, 8)]);
+        assert_eq!(
+            q.unexplained(&event(BlockOp::Issue, 21, 296, 16)),
+            [queue(21, 296, 4), queue(21, 308, 4)]
+        );
+        assert_eq!(q.unexplained(&event(BlockOp::Issue, 22, 300, 8)), [queue(22, 300, 8)]);
+    }
+
+    #[test]
+    fn a_request_that_the_driver_sent_back_is_the_same_one_when_it_comes_again() {
+        let mut q = Requests::default();
+        assert!(q.issued(&event(BlockOp::Issue, 10, 0, 16)));
+        assert!(!q.issued(&event(BlockOp::Issue, 20, 0, 16)));
+        q.completed(&event(BlockOp::Complete, 30, 0, 16));
+        assert!(q.issued(&event(BlockOp::Issue, 40, 0, 16)));
+        assert!(q.issued(&event(BlockOp::Issue, 40 + HUNG_US, 0, 16)));
+    }
+
+    #[test]
+    fn bios_without_requests_are_forgotten() {
+        let mut q = Requests::default();
+        for i in 0..100_000 {
+            q.queued(&event(BlockOp::Queue, i, i * 8, 8));
+        }
+        assert!(q.queued.len() <= MAX_REQUESTS);
+        assert_eq!(q.unexplained(&event(BlockOp::Issue, 100_000, 99_999 * 8, 8)), []);
     }
 
     #[test]

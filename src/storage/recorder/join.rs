@@ -1,6 +1,7 @@
 //! Requests that were submitted by somebody else than the reader: a kernel thread (md's own, btrfs's and ZFS's
-//! workers, a loop's) or a thread whose call has ended. They find their stream by what lies at their place,
-//! and by which reads were under way. Pure: values in, values out.
+//! workers, a loop's) or a thread whose call has ended; and those of which only the issue was seen, whoever gave them to
+//! the driver. They find their stream by what lies at their place, and by which reads were under way. Pure: values in,
+//! values out.
 //!
 //! In this order, and never past a doubt:
 //! 1. by place: a read under way (or just over) fetched a range of which this disk holds a copy, the parity, or a
@@ -8,7 +9,9 @@
 //! 2. by elimination: one stream alone has a read under way on these disks of which bytes are still unaccounted
 //!    for, and no more is ascribed to it than those.
 //!
-//! Whatever fits several streams is ascribed to none.
+//! What fits several streams is divided among them, and the record says so: by place in equal parts, for all of them
+//! wanted just these bytes; by elimination by what the reads of each still miss. Only where nobody's count tells how much
+//! is missing (ZFS) it is ascribed to none. The disk's own sum holds in any case.
 
 use std::collections::VecDeque;
 
@@ -129,12 +132,42 @@ pub(crate) enum Owner {
         was_missing_bytes: u64,
         is_by_place: bool,
     },
-    /// One of these. `are_missing`: their reads miss these bytes already.
+    /// Each of these has a part.
     Several {
-        streams: Vec<StreamId>,
-        are_missing: bool,
+        parts: Vec<Share>,
+        is_by_place: bool,
     },
+    /// One of these; which one, or how much of it is whose, cannot be told.
+    Unknown(Vec<StreamId>),
     Nobody,
+}
+
+/// A stream's part of a request that several streams have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub(crate) stream: StreamId,
+    pub(crate) part: Part,
+    /// Its sectors.
+    pub(crate) event: BlockEvent,
+    pub(crate) was_missing_bytes: u64,
+}
+
+/// Cuts a request by the streams' weights, of which one at least is not zero.
+fn cut(e: &BlockEvent, weights: &[u64]) -> Vec<BlockEvent> {
+    let total: u128 = weights.iter().map(|w| u128::from(*w)).sum();
+    let upto = |sum: u128| {
+        let sectors = (u128::from(e.sectors) * sum).checked_div(total).unwrap_or(0);
+        u32::try_from(sectors).unwrap_or(e.sectors)
+    };
+    let mut sum = 0_u128;
+    let mut at = 0;
+    let mut part = |w: &u64| {
+        sum += u128::from(*w);
+        let (first, end) = (at, upto(sum));
+        at = end;
+        BlockEvent { sector: e.sector + u64::from(first), sectors: end - first, ..*e }
+    };
+    weights.iter().map(&mut part).collect()
 }
 
 /// See the module.
@@ -241,24 +274,57 @@ impl Join {
             found.iter().filter_map(|(_, i)| Some(self.readings.get(*i)?.stream)).collect();
         streams.sort_unstable();
         streams.dedup();
-        let [stream] = streams.as_slice() else {
-            if streams.is_empty() {
-                return Owner::Nobody;
+        match streams.as_slice() {
+            [] => Owner::Nobody,
+            [stream] => {
+                let (part, was_missing_bytes) = self.take(*stream, found, e.len_bytes());
+                Owner::One { stream: *stream, part, was_missing_bytes, is_by_place }
             }
-            let missing: u64 =
-                found.iter().filter_map(|(_, i)| Some(self.readings.get(*i)?.missing_bytes)).sum();
-            return Owner::Several { streams, are_missing: missing >= e.len_bytes() };
+            _ => self.divide(e, found, streams, is_by_place),
+        }
+    }
+
+    fn divide(
+        &mut self,
+        e: &BlockEvent,
+        found: &[(Fit, usize)],
+        streams: Vec<StreamId>,
+        is_by_place: bool,
+    ) -> Owner {
+        let missing_of = |stream: &StreamId| -> u64 {
+            let its = found.iter().filter_map(|(_, i)| self.readings.get(*i)).filter(|r| r.stream == *stream);
+            its.map(|r| r.missing_bytes).sum()
         };
-        // Of one stream's reads, those first that miss something.
-        let best = found.iter().max_by_key(|(_, i)| self.readings.get(*i).map_or(0, |r| r.missing_bytes));
-        let Some(((_, part), i)) = best else { return Owner::Nobody };
-        let Some(reading) = self.readings.get_mut(*i) else { return Owner::Nobody };
+        let weights: Vec<u64> = if is_by_place {
+            streams.iter().map(|_| 1).collect()
+        } else {
+            streams.iter().map(missing_of).collect()
+        };
+        if weights.iter().all(|w| *w == 0) {
+            return Owner::Unknown(streams);
+        }
+        let parts = streams.into_iter().zip(cut(e, &weights)).filter(|(_, event)| event.sectors > 0);
+        let parts = parts
+            .map(|(stream, event)| {
+                let (part, was_missing_bytes) = self.take(stream, found, event.len_bytes());
+                Share { stream, part, event, was_missing_bytes }
+            })
+            .collect();
+        Owner::Several { parts, is_by_place }
+    }
+
+    /// Takes bytes of a request from what a stream's read misses; of its reads, those first that miss most.
+    fn take(&mut self, stream: StreamId, found: &[(Fit, usize)], len_bytes: u64) -> (Part, u64) {
+        let its = found.iter().filter(|(_, i)| self.readings.get(*i).is_some_and(|r| r.stream == stream));
+        let best = its.max_by_key(|(_, i)| self.readings.get(*i).map_or(0, |r| r.missing_bytes));
+        let Some(((_, part), i)) = best.copied() else { return (Part::Data, 0) };
+        let Some(reading) = self.readings.get_mut(i) else { return (part, 0) };
         let was_missing_bytes = match part {
-            Part::Data => e.len_bytes().min(reading.missing_bytes),
+            Part::Data => len_bytes.min(reading.missing_bytes),
             Part::Reconstruct | Part::Parity => 0,
         };
         reading.missing_bytes -= was_missing_bytes;
-        Owner::One { stream: *stream, part: *part, was_missing_bytes, is_by_place }
+        (part, was_missing_bytes)
     }
 }
 
@@ -313,6 +379,17 @@ mod tests {
         Owner::One { stream: StreamId(stream), part, was_missing_bytes: missing_kib * K, is_by_place }
     }
 
+    /// (stream, first KiB within the request, KiB, part, missing KiB)
+    fn several(parts: &[(u64, u64, u32, Part, u64)], of: &BlockEvent, is_by_place: bool) -> Owner {
+        let share = |&(stream, at, kib, part, missing): &(u64, u64, u32, Part, u64)| Share {
+            stream: StreamId(stream),
+            part,
+            event: BlockEvent { sector: of.sector + at * 2, sectors: kib * 2, ..*of },
+            was_missing_bytes: missing * K,
+        };
+        Owner::Several { parts: parts.iter().map(share).collect(), is_by_place }
+    }
+
     /// md raid5 with a disk gone: `md0_raid5` submits everything, also what nobody asked for.
     #[test]
     fn a_degraded_array_is_told_apart_into_data_other_columns_and_parity() {
@@ -346,9 +423,34 @@ mod tests {
             [
                 one(1, Part::Data, 64, true),
                 one(2, Part::Data, 64, true),
-                Owner::Several { streams: vec![StreamId(2), StreamId(3)], are_missing: true }
+                several(
+                    &[(2, 0, 32, Part::Parity, 0), (3, 32, 32, Part::Parity, 0)],
+                    &event(500, 2, 0, 64),
+                    true
+                ),
             ]
         );
+    }
+
+    /// Both wait for the same pages, and a kernel thread fetches them once.
+    #[test]
+    fn bytes_that_two_streams_wanted_at_once_are_had_by_both_in_equal_parts() {
+        let mut join = Join::default();
+        join.read(reading(1, (0, 1000), 64, &[(1, 0, 64, Part::Data)]));
+        join.read(reading(2, (0, 1000), 8, &[(1, 0, 64, Part::Data)]));
+        join.request(event(500, 1, 0, 64));
+        let parts = [(1, 0, 32, Part::Data, 32), (2, 32, 32, Part::Data, 8)];
+        assert_eq!(settled(&mut join), [several(&parts, &event(500, 1, 0, 64), true)]);
+    }
+
+    #[test]
+    fn a_request_is_cut_by_weight_and_whole() {
+        let e = event(0, 1, 0, 64);
+        let sectors = |weights: &[u64]| cut(&e, weights).iter().map(|p| p.sectors).collect::<Vec<_>>();
+        assert_eq!(sectors(&[1, 1, 1]), [42, 43, 43]);
+        assert_eq!(sectors(&[0, u64::MAX, u64::MAX]), [0, 64, 64]);
+        assert_eq!(sectors(&[3, 1]), [96, 32]);
+        assert_eq!(cut(&e, &[3, 1])[1].sector, e.sector + 96);
     }
 
     /// btrfs computes what a lost disk held in its workers: no thread's count has those bytes, and of two streams that
@@ -395,15 +497,26 @@ mod tests {
     }
 
     #[test]
-    fn without_a_place_two_that_miss_bytes_are_one_too_many() {
+    fn without_a_place_two_that_miss_bytes_have_parts_by_what_they_miss() {
         let mut join = Join::default();
-        join.read(reading(1, (0, 1000), 64, &[]));
+        join.read(reading(1, (0, 1000), 192, &[]));
         join.read(reading(2, (0, 1000), 64, &[]));
         join.request(event(500, 1, 5000, 64));
-        assert_eq!(
-            settled(&mut join),
-            [Owner::Several { streams: vec![StreamId(1), StreamId(2)], are_missing: true }]
-        );
+        let parts = [(1, 0, 48, Part::Data, 48), (2, 48, 16, Part::Data, 16)];
+        assert_eq!(settled(&mut join), [several(&parts, &event(500, 1, 5000, 64), false)]);
+    }
+
+    /// ZFS's own threads start what is queued, and its count is of something else.
+    #[test]
+    fn by_time_alone_two_streams_are_one_too_many() {
+        let mut join = Join::default();
+        for stream in [1, 2] {
+            let mut r = reading(stream, (0, 1000), 0, &[]);
+            r.is_by_time = true;
+            join.read(r);
+        }
+        join.request(event(500, 1, 5000, 64));
+        assert_eq!(settled(&mut join), [Owner::Unknown(vec![StreamId(1), StreamId(2)])]);
     }
 
     /// `z_rd_int`: the pool's threads start what waits in its queue, whoever asked.

@@ -9,6 +9,7 @@ use spindle_base::units::ByteRange;
 
 use super::attribute::{ByMap, Request, Requests, Taken};
 use super::join::Part;
+use super::owed::Owed;
 use super::record::{AttributionMode, AttributionSpan, DiskFault, DiskIo, IoRecord, Seek, Stall, Striping};
 use super::series::Series;
 use super::tally::Tally;
@@ -89,6 +90,8 @@ pub(crate) struct Live {
     whys: BTreeSet<String>,
     /// Bytes of a mirror of which only the set of disks is known, until the disks' own counters tell more.
     sets: BTreeMap<Vec<Arc<str>>, u64>,
+    /// Bytes whose disk the map gave since the counters were last looked at.
+    placed: BTreeMap<Arc<str>, u64>,
     /// Bytes that those counters divided.
     divided_bytes: u64,
     /// Each disk's own counter when it was first met.
@@ -116,6 +119,7 @@ impl Live {
             spans: Vec::new(),
             whys: BTreeSet::new(),
             sets: BTreeMap::new(),
+            placed: BTreeMap::new(),
             divided_bytes: 0,
             first_totals: BTreeMap::new(),
             faults: Vec::new(),
@@ -278,6 +282,7 @@ impl Live {
             tally.bytes(*part, *len_bytes);
             tally.request(place.offset, *len_bytes, None);
             tally.took(row.start_us, row.end_us);
+            *self.placed.entry(Arc::clone(disk)).or_default() += len_bytes;
             self.series.read(at_us, disk, *len_bytes, 1);
         }
         self.unattributed_bytes += placed.unattributed_bytes;
@@ -287,34 +292,27 @@ impl Live {
         }
     }
 
-    /// What waits to be divided, if anything does.
-    pub(crate) fn sets(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.sets.keys().flatten()
+    /// Bytes whose disk the map gave since the last time.
+    pub(crate) fn placed(&mut self) -> BTreeMap<Arc<str>, u64> {
+        std::mem::take(&mut self.placed)
     }
 
-    /// Divides what a mirror's disks gave by what their own counters say, `moved` since the last time. Where those
-    /// have not moved (yet), it waits; with `is_last` it stays unknown.
-    pub(crate) fn divide(&mut self, at_us: u64, moved: &BTreeMap<Arc<str>, u64>, is_last: bool) {
+    /// Divides what a mirror's disks gave by what their own counters say. Where those have not moved (yet), it waits; with
+    /// `is_last` it stays unknown.
+    pub(crate) fn divide(&mut self, at_us: u64, owed: &mut Owed, is_last: bool) {
         let at_us = self.since_start(at_us);
         for (set, bytes) in std::mem::take(&mut self.sets) {
-            let of = |d: &Arc<str>| moved.get(d).copied().unwrap_or(0);
-            let total: u64 = set.iter().map(of).sum();
-            if total == 0 {
+            let Some(parts) = owed.divide(&set, bytes) else {
                 if is_last {
                     self.unattributed_bytes += bytes;
                 } else {
                     self.sets.insert(set, bytes);
                 }
                 continue;
-            }
-            let mut left = bytes;
-            for (i, disk) in set.iter().enumerate() {
-                let part = u128::from(bytes) * u128::from(of(disk)) / u128::from(total);
-                let part = u64::try_from(part).unwrap_or(left).min(left);
-                let part = if i + 1 == set.len() { left } else { part };
-                left -= part;
-                self.disks.entry(Arc::clone(disk)).or_default().read_bytes += part;
-                self.series.read(at_us, disk, part, 0);
+            };
+            for (disk, part) in parts {
+                self.series.read(at_us, &disk, part, 0);
+                self.disks.entry(disk).or_default().read_bytes += part;
             }
             self.divided_bytes += bytes;
         }
@@ -628,9 +626,12 @@ mod tests {
         let mut live = live();
         let [a, b]: [Arc<str>; 2] = ["sda".into(), "sdb".into()];
         live.sets.insert(vec![Arc::clone(&a), Arc::clone(&b)], 1000);
-        live.divide(0, &BTreeMap::new(), false);
+        let mut owed = Owed::default();
+        live.divide(0, &mut owed, false);
         assert_eq!(live.sets.len(), 1);
-        live.divide(0, &BTreeMap::from([(a, 3000), (b, 1000)]), false);
+        owed.moved(&a, 3000);
+        owed.moved(&b, 1000);
+        live.divide(0, &mut owed, false);
         let record = live.snapshot(1, None, AttributionMode::SampledMap, &HashMap::new());
         let got: Vec<u64> = record.disks.iter().map(|d| d.read_bytes).collect();
         assert_eq!(got, [750, 250]);
@@ -641,7 +642,7 @@ mod tests {
     fn what_no_counter_explains_stays_unknown() {
         let mut live = live();
         live.sets.insert(vec!["sda".into(), "sdb".into()], 1000);
-        live.divide(0, &BTreeMap::new(), true);
+        live.divide(0, &mut Owed::default(), true);
         let record = live.snapshot(1, None, AttributionMode::SampledMap, &HashMap::new());
         assert_eq!((record.read_bytes, record.unattributed_bytes), (1000, 1000));
     }

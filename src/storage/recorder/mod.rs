@@ -12,12 +12,13 @@ pub(crate) mod attribute;
 pub(crate) mod faults;
 pub(crate) mod join;
 pub(crate) mod live;
+pub(crate) mod owed;
 pub(crate) mod record;
 mod series;
 mod tally;
 mod verdict;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
@@ -28,6 +29,7 @@ use spindle_base::sync::Mutex;
 
 use crate::device::{Disk, Plan};
 use crate::file::FileState;
+use crate::layout::FileMap;
 use crate::ledger::{Ledger, Row, RowKind, StreamId, StreamShared};
 use crate::sys;
 use crate::topology::sysfs::{DiskCounters, Sysfs};
@@ -36,6 +38,7 @@ use attribute::{Requests, Span, by_map, events_of, places};
 use faults::{Faults, Members};
 use join::{Join, Owner, Part, Reading};
 use live::Live;
+use owed::Owed;
 use record::{AttributionMode, DiskRate, IoRecord, Notice};
 
 /// What the recorder is told.
@@ -96,6 +99,8 @@ const DIVIDED: &str = "what no map places (the copy of a mirror, a volume of unk
 /// Why a request's stream is not certain to the last.
 const BY_ELIMINATION: &str = "kernel threads submitted some requests, at places that are not on the map; they are counted for the one stream whose reads still missed bytes";
 const ONE_OF_SEVERAL: &str = "kernel threads submitted some requests that may be of several streams; they are in the unattributed bytes of each, in equal parts";
+const WANTED_BY_SEVERAL: &str = "kernel threads submitted some requests for bytes that several streams wanted at once; each has an equal part of them";
+const MISSED_BY_SEVERAL: &str = "kernel threads submitted some requests, at places that are not on the map, while several streams missed bytes; each has a part of them by what it missed";
 /// Events kept per thread for a read that is still under way, and of other processes for one that will
 /// turn out to be a worker.
 const MAX_PENDING: usize = 16_384;
@@ -130,6 +135,8 @@ pub(crate) struct Recorder {
     /// Submissions whose stream is known, in order, not counted yet.
     late: VecDeque<(StreamId, Part, BlockEvent)>,
     join: Join,
+    /// Requests that were given to a driver, until all that came before them is known: whether a bio explains them.
+    issues: VecDeque<BlockEvent>,
     faults: Faults,
     notices: Notices,
     /// What was told in the last minute, with when.
@@ -145,6 +152,7 @@ pub(crate) struct Recorder {
     counters: HashMap<Arc<str>, DiskCounters>,
     /// Bytes read by each disk when a mirror's bytes were last divided.
     divided_at: HashMap<Arc<str>, u64>,
+    owed: Owed,
     system_disk: Option<Arc<str>>,
     sampled_us: u64,
     cpu_us: u64,
@@ -174,6 +182,7 @@ impl Recorder {
             kernel_threads: HashMap::new(),
             late: VecDeque::new(),
             join: Join::default(),
+            issues: VecDeque::new(),
             faults: Faults::default(),
             notices,
             noticed: HashMap::new(),
@@ -185,6 +194,7 @@ impl Recorder {
             rates,
             counters: HashMap::new(),
             divided_at: HashMap::new(),
+            owed: Owed::default(),
             sampled_us,
             cpu_us: sys::process_cpu_us(),
         };
@@ -220,10 +230,12 @@ impl Recorder {
             }
             Note::TraceDown { why } => {
                 self.trace = Err(why);
+                self.look_at_issues(self.drained_us);
                 self.settle_all();
                 // What has not found its stream by now will not: its bytes stay among those without a disk.
                 self.settle_join(true);
                 self.join = Join::default();
+                self.issues.clear();
             }
             Note::Disks(disks) => {
                 for d in disks {
@@ -252,6 +264,7 @@ impl Recorder {
                 }
             }
             Note::Query { stream, ends, answer } => {
+                self.look_at_issues(self.drained_us);
                 self.settle_all();
                 self.look_up_strays(self.drained_us);
                 self.settle_join(true);
@@ -321,15 +334,26 @@ impl Recorder {
         for e in batch.events {
             match (e.op, self.disks.get_mut(&e.device)) {
                 (_, None) => {}
-                (BlockOp::Issue, Some((_, requests))) => requests.issued(&e),
+                (BlockOp::Issue, Some((_, requests))) => {
+                    if requests.issued(&e) {
+                        self.issues.push_back(e);
+                    }
+                    if self.issues.len() > MAX_PENDING {
+                        self.issues.pop_front();
+                    }
+                }
                 (BlockOp::Complete, Some((_, requests))) => requests.completed(&e),
                 (BlockOp::Error, Some((disk, _))) => {
                     let disk = Arc::clone(disk);
                     self.fault(e.time_us, &disk, "reads of the disk failed");
                 }
-                (BlockOp::Queue, Some(_)) => self.bio(e),
+                (BlockOp::Queue, Some((_, requests))) => {
+                    requests.queued(&e);
+                    self.bio(e);
+                }
             }
         }
+        self.look_at_issues(self.drained_us.saturating_sub(SLACK_US));
         let tids: Vec<u32> =
             self.threads.iter().filter(|(_, t)| !t.rows.is_empty()).map(|(t, _)| *t).collect();
         for tid in tids {
@@ -338,6 +362,22 @@ impl Recorder {
         self.look_up_strays(self.drained_us.saturating_sub(STRAY_US));
         self.settle_join(false);
         self.settle_late(self.drained_us.saturating_sub(LATE_US));
+    }
+
+    /// Requests until `until_us` whose bios were not seen come to the disk all the same. Which thread gives a request to the
+    /// driver says little of who wants it: whoever runs the queue does, for everybody. The place tells, and what is missed.
+    fn look_at_issues(&mut self, until_us: u64) {
+        while let Some(issue) = self.issues.pop_front_if(|e| e.time_us <= until_us) {
+            let Some((_, requests)) = self.disks.get_mut(&issue.device) else { continue };
+            for e in requests.unexplained(&issue) {
+                if !e.is_metadata {
+                    self.join.request(e);
+                } else if e.pid == self.own_pid {
+                    // The filesystem's own blocks: a place says nothing, and a thread that reads waits for them.
+                    self.bio(e);
+                }
+            }
+        }
     }
 
     fn bio(&mut self, e: BlockEvent) {
@@ -418,9 +458,16 @@ impl Recorder {
                     }
                     self.credit(stream, part, &e);
                 }
-                // In the streams' records already, as bytes without a disk.
-                Owner::Several { are_missing: true, .. } => {}
-                Owner::Several { streams, .. } => self.share_doubt(&streams, &e),
+                Owner::Several { parts, is_by_place } => {
+                    for share in parts {
+                        if let Some(live) = self.streams.get_mut(&share.stream) {
+                            live.found(share.was_missing_bytes);
+                            live.because(if is_by_place { WANTED_BY_SEVERAL } else { MISSED_BY_SEVERAL });
+                        }
+                        self.credit(share.stream, share.part, &share.event);
+                    }
+                }
+                Owner::Unknown(streams) => self.share_doubt(&streams, &e),
             }
         }
     }
@@ -542,7 +589,7 @@ impl Recorder {
             live.because(ZFS_BY_TIME);
         } else if row.kind != RowKind::Worker {
             let (mut traced, mut disks) = (0, BTreeSet::new());
-            for e in its {
+            for e in &of_the_filesystem(row, plan, its) {
                 if let Some((disk, requests)) = self.disks.get_mut(&e.device) {
                     live.traced(e, Part::Data, disk, requests);
                     traced += e.len_bytes();
@@ -554,7 +601,9 @@ impl Recorder {
             live.went_to(row, disks);
             // Fetched, and no request of this thread was seen: a kernel thread's, whose turn comes, lost events, or a
             // device that is none of those that we watch.
-            reading.missing_bytes = row.inblock_bytes.saturating_sub(traced);
+            let computed = lost_bytes(row, plan);
+            reading.missing_bytes =
+                real_inblock_bytes(row, plan).saturating_sub(computed).saturating_sub(traced);
             live.unattributed(reading.missing_bytes, row.start_us, None);
         }
         self.join.read(reading);
@@ -599,7 +648,7 @@ impl Recorder {
         let disks = placed.runs.iter().filter_map(|(p, ..)| names.get(p.disk).cloned()).collect();
         live.mapped(row, &names, &placed, no_trace);
         live.went_to(row, disks);
-        let metadata = row.inblock_bytes.saturating_sub(data);
+        let metadata = real_inblock_bytes(row, plan).saturating_sub(data);
         match names.as_slice() {
             [only] => live.metadata(only, metadata),
             // Which disk the trees were on is not known without the trace.
@@ -637,24 +686,16 @@ impl Recorder {
     /// Divides what is known of mirrors only as a set by the disks' own counters. `last`: a stream that ends.
     fn divide(&mut self, last: Option<StreamId>) {
         let now_us = self.clock.monotonic_us();
-        let moved: BTreeMap<Arc<str>, u64> = self
-            .counters
-            .iter()
-            .map(|(disk, c)| {
-                let before = self.divided_at.get(disk).copied().unwrap_or(c.read_bytes);
-                (Arc::clone(disk), c.read_bytes.saturating_sub(before))
-            })
-            .collect();
-        let waits: BTreeSet<Arc<str>> = self.streams.values().flat_map(Live::sets).cloned().collect();
-        for (id, live) in &mut self.streams {
-            live.divide(now_us, &moved, last == Some(*id));
-            self.counters.iter().for_each(|(disk, c)| live.counter(disk, c.read_bytes));
-        }
         for (disk, c) in &self.counters {
-            // While a set waits, what its disks count is kept for it.
-            if !waits.contains(disk) || moved.get(disk).is_some_and(|m| *m > 0) {
-                self.divided_at.insert(Arc::clone(disk), c.read_bytes);
-            }
+            let before = self.divided_at.insert(Arc::clone(disk), c.read_bytes).unwrap_or(c.read_bytes);
+            self.owed.moved(disk, c.read_bytes.saturating_sub(before));
+        }
+        for live in self.streams.values_mut() {
+            live.placed().into_iter().for_each(|(disk, bytes)| self.owed.take(&disk, bytes));
+        }
+        for (id, live) in &mut self.streams {
+            live.divide(now_us, &mut self.owed, last == Some(*id));
+            self.counters.iter().for_each(|(disk, c)| live.counter(disk, c.read_bytes));
         }
     }
 
@@ -722,6 +763,7 @@ impl Recorder {
             live.machine(now_us, spent_us, system.read_bytes, system.write_bytes);
         }
         self.divide(None);
+        self.owed.age();
         self.take_served(None);
         self.settle_all();
         self.look_for_faults(now_us);
@@ -745,6 +787,60 @@ impl Recorder {
         let names = self.disks.values().map(|(n, _)| n).chain(&self.system_disk);
         self.counters = names.filter_map(|n| Some((Arc::clone(n), self.sys.counters(n)?))).collect();
     }
+}
+
+/// Whether md computes what a lost member held: then it takes every read apart into pages of its stripe cache.
+fn computes_pages(row: &Row, plan: &Plan) -> bool {
+    let has_parity = |map: &FileMap| map.rows(row.range).iter().any(|p| !p.rebuild.is_empty());
+    plan.is_degraded() && row.file.map.as_ref().is_ok_and(|map| !map.is_btrfs() && has_parity(map))
+}
+
+/// What the kernel's count of a thread is of bytes that came from a disk. A parity array that has lost a member refuses
+/// requests ahead of need while its stripe cache is full (`R5_GAS_NOBLOCK` in drivers/md/raid5.c); they are counted when
+/// they are refused and once more when the reader, who needs them, asks for them page by page. More than the read's own
+/// pages and a few tree blocks cannot have come.
+fn real_inblock_bytes(row: &Row, plan: &Plan) -> u64 {
+    const TREES_BYTES: u64 = 32 << 10;
+    let data: u64 = row.fetched.iter().map(|r| r.len_bytes()).sum();
+    if computes_pages(row, plan) {
+        row.inblock_bytes.min(data.saturating_add(TREES_BYTES))
+    } else {
+        row.inblock_bytes
+    }
+}
+
+/// Bytes of a read that were computed of others: counted with the thread, and on no disk. btrfs reads in its own threads
+/// what it computes from, and the reader's count has none of it.
+fn lost_bytes(row: &Row, plan: &Plan) -> u64 {
+    let Ok(map) = &row.file.map else { return 0 };
+    if !computes_pages(row, plan) {
+        return 0;
+    }
+    let pieces = row.fetched.iter().flat_map(|r| map.pieces(*r));
+    pieces.filter(|p| !p.is_readable()).map(|p| p.len_bytes).sum()
+}
+
+/// A read's requests, those for what is not the file's marked as the filesystem's own blocks. md's mirrors and parity arrays
+/// drop that mark on the way (`bi_opf = op | do_sync` in drivers/md/raid1.c), and ext4 has none for extent trees. Only where
+/// the map is certain of every byte of the read, and nothing is computed of other files' bytes.
+fn of_the_filesystem(row: &Row, plan: &Plan, its: &[BlockEvent]) -> Vec<BlockEvent> {
+    let mut out = its.to_vec();
+    let Ok(map) = &row.file.map else { return out };
+    let is_elsewhere = |e: &BlockEvent| {
+        let disk = plan.disks.iter().position(|d| d.number == e.device);
+        let sectors = [e.start_byte(), (e.start_byte() + e.len_bytes()).saturating_sub(512)];
+        disk.is_some_and(|disk| sectors.iter().all(|at| map.file_offset(disk, *at).is_none()))
+    };
+    if plan.is_degraded() || !its.iter().any(|e| !e.is_metadata && is_elsewhere(e)) {
+        return out;
+    }
+    let pieces = map.pieces(row.range);
+    let is_certain = pieces.iter().all(|p| p.doubt.is_none());
+    let is_whole = pieces.iter().map(|p| p.len_bytes).sum::<u64>() >= row.range.len_bytes();
+    if is_certain && is_whole {
+        out.iter_mut().for_each(|e| e.is_metadata |= is_elsewhere(e));
+    }
+    out
 }
 
 fn difference(a: &DiskCounters, b: &DiskCounters) -> DiskCounters {
