@@ -8,6 +8,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{self, HeaderValue};
@@ -16,10 +17,12 @@ use rustix::net::SendFlags;
 use spindle_base::clock::http_date;
 use spindle_base::units::ByteRange;
 use spindle_storage::{MediaFile, StorageError};
+use spindle_transcode::Segment;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
-use super::reply::{Part, Reply, Source};
+use super::reply::{Part, Reply, Source, segment_ready};
 
 /// Bytes asked for at once: large enough that a rotating disk transfers for as long as it
 /// positions (12 ms at 160 MB/s is 2 MiB), small enough that a seek abandons little.
@@ -29,6 +32,9 @@ const WINDOW_BYTES: u64 = 2 << 20;
 /// meanwhile wait for its end: calls of 1 MiB cost a third more CPU a byte than calls of 128 to 256 KiB where the
 /// client runs on another core (measured; the system call itself is a thousandth of either).
 const SEND_BYTES: usize = 256 << 10;
+
+/// Bytes that one look at the page cache covers: a paced reader takes a few of them before it must look again.
+const LOOK_BYTES: u64 = 512 << 10;
 
 /// Bytes after which a fast reader lets other tasks run.
 const YIELD_BYTES: u64 = 8 << 20;
@@ -55,6 +61,9 @@ pub enum LaneError {
     /// The file could not be read after the head was sent.
     #[error("unable to read the file while sending it")]
     Storage(#[source] StorageError),
+    /// A segment could not be read again after the page cache had let it go.
+    #[error("unable to read a segment from the cache folder")]
+    Segment(#[source] io::Error),
     /// The file is shorter than it was when the head was written.
     #[error("the file became shorter while it was sent")]
     Shrunk,
@@ -92,8 +101,7 @@ pub async fn send(
                 }
                 Part::Range(Source::File(file), range) => send_file(socket, &file, range).await?,
                 Part::Range(Source::Segment { segment, made_from }, range) => {
-                    let served = |_, len| made_from.note_derived(len);
-                    send_resident(socket, segment.fd(), range, served).await?;
+                    send_segment(socket, &segment, &made_from, range).await?;
                 }
             }
         }
@@ -183,12 +191,17 @@ type BringIn = Pin<Box<dyn Future<Output = Result<u64, StorageError>> + Send>>;
 async fn send_file(socket: &TcpStream, file: &MediaFile, range: ByteRange) -> Result<(), LaneError> {
     let (mut at, end) = (range.start(), range.end());
     let mut since_yield = 0_u64;
+    // What the reader threads brought in was gone at once: a filesystem that keeps nothing in the page cache (ZFS,
+    // FUSE with direct I/O), or memory that is very short.
+    let mut keeps_nothing = false;
     while at < end {
         let want = (end - at).min(WINDOW_BYTES);
         let mut ready = file.resident(at, want);
+        if ready == 0 && keeps_nothing {
+            at += send_by_value(socket, file, at, end).await?;
+            continue;
+        }
         if ready == 0 {
-            // Whatever arrived is sent even if memory is so short that it was dropped again:
-            // then sendfile reads it once more, and playback goes on.
             // All that is wanted is named, so that the reader may keep a chunk ahead by itself.
             let bring = Box::pin(file.bring_in(at, end - at));
             ready = tokio::select! {
@@ -199,22 +212,27 @@ async fn send_file(socket: &TcpStream, file: &MediaFile, range: ByteRange) -> Re
             if ready == 0 {
                 return Err(LaneError::Shrunk);
             }
+            keeps_nothing = file.still_resident(at, 1) == 0;
+            if keeps_nothing {
+                continue;
+            }
         }
         let piece = ByteRange::of_len(at, ready).ok_or(LaneError::Shrunk)?;
         let next = piece.end();
         let ahead = end.saturating_sub(next);
         let fd = file.fd();
+        let still = |offset, len| file.still_resident(offset, len);
         let served = |offset, len| file.note_served(offset, len);
-        if ahead > 0 && file.resident(next, 1) == 0 {
+        let reached = if ahead > 0 && file.resident(next, 1) == 0 {
             // Two windows in hand: the disk works on the next while the socket takes this one.
             let reader = file.clone();
             let mut bring: BringIn = Box::pin(async move { reader.bring_in(next, ahead).await });
-            let mut sending = Box::pin(send_resident(socket, fd, piece, served));
+            let mut sending = Box::pin(send_resident(socket, fd, piece, still, served));
             let mut brought = false;
-            loop {
+            let reached = loop {
                 tokio::select! {
                     biased;
-                    sent = &mut sending => { sent?; break; }
+                    sent = &mut sending => break sent?,
                     result = &mut bring, if !brought => {
                         // Its error, if any, is met again when the window is asked for in turn.
                         if let Err(error) = result {
@@ -223,15 +241,16 @@ async fn send_file(socket: &TcpStream, file: &MediaFile, range: ByteRange) -> Re
                         brought = true;
                     }
                 }
-            }
-            if !brought {
+            };
+            if !brought && reached == next {
                 let _in_turn = bring.await;
             }
+            reached
         } else {
-            send_resident(socket, fd, piece, served).await?;
-        }
-        at = next;
-        since_yield += ready;
+            send_resident(socket, fd, piece, still, served).await?
+        };
+        since_yield += reached - at;
+        at = reached;
         if since_yield >= YIELD_BYTES {
             since_yield = 0;
             tokio::task::yield_now().await;
@@ -240,27 +259,90 @@ async fn send_file(socket: &TcpStream, file: &MediaFile, range: ByteRange) -> Re
     Ok(())
 }
 
-/// `sendfile(2)` until the range is out. `served` hears of every piece that the socket took.
+/// Sends a piece from `at` that the reader threads read for it by value; how many bytes.
+async fn send_by_value(socket: &TcpStream, file: &MediaFile, at: u64, end: u64) -> Result<u64, LaneError> {
+    let max = usize::try_from(end - at).unwrap_or(SEND_BYTES).min(SEND_BYTES);
+    let bytes = tokio::select! {
+        bytes = file.read_through(at, max) => bytes.map_err(LaneError::Storage)?,
+        error = peer_gone(socket) => return Err(LaneError::Client(error)),
+    };
+    if bytes.is_empty() {
+        return Err(LaneError::Shrunk);
+    }
+    write_all(socket, &bytes, SendFlags::empty()).await?;
+    file.note_served(at, bytes.len() as u64);
+    Ok(bytes.len() as u64)
+}
+
+/// Sends a range of a segment. It was written a moment ago, as a rule; what the page cache has let go since is read
+/// again off the executor.
+async fn send_segment(
+    socket: &TcpStream,
+    segment: &Arc<Segment>,
+    made_from: &MediaFile,
+    range: ByteRange,
+) -> Result<(), LaneError> {
+    let mut rest = range;
+    while !rest.is_empty() {
+        let still = |offset, len| segment_ready(segment, offset, len);
+        let served = |_, len| made_from.note_derived(len);
+        let reached = send_resident(socket, segment.fd(), rest, still, served).await?;
+        rest = ByteRange::new(reached, range.end()).ok_or(LaneError::Shrunk)?;
+        if !rest.is_empty() {
+            let again = Arc::clone(segment);
+            let read = tokio::task::spawn_blocking(move || again.read_range(rest.start(), SEND_BYTES)).await;
+            let bytes = read.map_err(io::Error::other).and_then(|read| read).map_err(LaneError::Segment)?;
+            if bytes.is_empty() {
+                return Err(LaneError::Shrunk);
+            }
+            write_all(socket, &bytes, SendFlags::empty()).await?;
+            made_from.note_derived(bytes.len() as u64);
+            rest = ByteRange::new(reached + bytes.len() as u64, range.end()).ok_or(LaneError::Shrunk)?;
+        }
+    }
+    Ok(())
+}
+
+/// How long a look at the page cache holds: a slow client takes its time, and memory may be needed meanwhile.
+const LOOK_HOLDS: Duration = Duration::from_millis(10);
+
+/// `sendfile(2)` until the range is out, or as far as `still` says that bytes are in memory (offset, length → how
+/// many); where it stopped. `served` hears of every piece that the socket took.
 async fn send_resident(
     socket: &TcpStream,
     fd: BorrowedFd<'_>,
     range: ByteRange,
+    still: impl Fn(u64, u64) -> u64,
     served: impl Fn(u64, u64),
-) -> Result<(), LaneError> {
+) -> Result<u64, LaneError> {
     let mut at = range.start();
+    // Up to where a look said so, and when.
+    let (mut sure, mut looked) = (at, Instant::now());
     while at < range.end() {
-        let len = usize::try_from(range.end() - at).unwrap_or(SEND_BYTES).min(SEND_BYTES);
         let start = at;
+        let mut gone = false;
         let sent = on_writable(socket, || {
+            if start >= sure || looked.elapsed() >= LOOK_HOLDS {
+                looked = Instant::now();
+                sure = start + still(start, (range.end() - start).min(LOOK_BYTES));
+            }
+            let len = usize::try_from(sure - start).unwrap_or(SEND_BYTES).min(SEND_BYTES);
+            if len == 0 {
+                gone = true;
+                return Ok(0);
+            }
             let mut offset = start;
             rustix::fs::sendfile(socket.as_fd(), fd, Some(&mut offset), len)
         })
         .await?;
+        if gone {
+            return Ok(at);
+        }
         if sent == 0 {
             return Err(LaneError::Shrunk);
         }
         served(at, sent as u64);
         at += sent as u64;
     }
-    Ok(())
+    Ok(at)
 }

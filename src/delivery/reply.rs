@@ -9,7 +9,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use spindle_base::clock::http_date;
 use spindle_base::units::ByteRange;
-use spindle_storage::MediaFile;
+use spindle_storage::{MediaFile, cached};
 use spindle_transcode::Segment;
 
 use super::entity::{self, Entity, Outcome};
@@ -212,6 +212,11 @@ const FIRST_CHUNK_BYTES: usize = 32 << 10;
 /// Bytes after which a stream counts as one that is read.
 const READS_AFTER_BYTES: u64 = 1 << 20;
 
+/// How many of `len` bytes of a segment from `offset` can be sent without waiting for the cache folder's disk.
+pub(super) fn segment_ready(segment: &Segment, offset: u64, len: u64) -> u64 {
+    cached::ready_prefix(segment.fd(), offset, len.min(segment.len_bytes.saturating_sub(offset)))
+}
+
 /// The body of the ordinary lane: reads each part by value, on the same reader threads and with
 /// the same ledger as the fast lane.
 pub fn stream(parts: Vec<Part>) -> impl Stream<Item = std::io::Result<Bytes>> + Send {
@@ -252,11 +257,15 @@ async fn read_some(source: &Source, range: ByteRange, chunk_bytes: usize) -> std
             bytes
         }
         Source::Segment { segment, made_from } => {
-            let mut buffer = vec![0; max];
-            let n = rustix::io::pread(segment.fd(), &mut buffer, range.start())?;
-            buffer.truncate(n);
-            made_from.note_derived(n as u64);
-            buffer.into()
+            let again = Arc::clone(segment);
+            let bytes = if segment_ready(segment, range.start(), max as u64) >= max as u64 {
+                again.read_range(range.start(), max)?
+            } else {
+                let read = move || again.read_range(range.start(), max);
+                tokio::task::spawn_blocking(read).await.map_err(std::io::Error::other)??
+            };
+            made_from.note_derived(bytes.len() as u64);
+            bytes
         }
     };
     if bytes.is_empty() {

@@ -2,6 +2,7 @@
 //! been fetched into the page cache.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 use spindle_base::sync::Mutex;
@@ -37,6 +38,8 @@ pub(crate) struct FileState {
     /// Or why there is none.
     pub(crate) map: Result<FileMap, String>,
     cache: Mutex<Cache, 43>,
+    /// A worker has it open: reads may be under way that are not ours.
+    foreign_readers: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -144,7 +147,21 @@ pub(crate) fn pages(range: ByteRange) -> ByteRange {
 
 impl FileState {
     pub(crate) fn new(identity: FileIdentity, device: Arc<Device>, map: Result<FileMap, String>) -> Self {
-        Self { identity, device, map, cache: Mutex::new(Cache::default()) }
+        Self {
+            identity,
+            device,
+            map,
+            cache: Mutex::new(Cache::default()),
+            foreign_readers: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn note_foreign_reader(&self) {
+        self.foreign_readers.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_foreign_readers(&self) -> bool {
+        self.foreign_readers.load(Ordering::Relaxed)
     }
 
     pub(crate) fn begin_read(&self, range: ByteRange) {

@@ -2,6 +2,7 @@
 //!
 //! - [`Storage`] is the handle; [`MediaFile`] an open file.
 //! - `pool` and `device`: reader threads per filesystem. Nothing else waits for a disk.
+//! - `cached`: what of a file is in memory, whoever's file it is.
 //! - `reader`: what is in memory, bringing in what is not; one row in the `ledger` per read.
 //! - `trace`: the kernel's block events, through a small privileged helper where permitted.
 //! - `recorder`: rows + events + map = one [`IoRecord`] per stream.
@@ -14,6 +15,7 @@
 //! device's chunk tree 44, a stream's logs 45, trace 46, rates 47, watched volumes 50, disks 51, their thread 52, zpool's
 //! answers 53, notices 54.
 
+pub mod cached;
 mod device;
 mod error;
 mod file;

@@ -23,15 +23,12 @@ use spindle_base::clock::SharedClock;
 use spindle_base::units::ByteRange;
 use tokio::sync::{oneshot, watch};
 
+use crate::cached::PROBE_BYTES;
 use crate::error::StorageError;
 use crate::file::{FileIdentity, FileState, PAGE_BYTES, pages};
 use crate::ledger::{Ledger, Row, RowKind, ServedLog, StreamId, StreamShared};
 use crate::pool::{Job, Lane};
 use crate::sys;
-
-/// Distance of probes: a folio of the page cache is rarely dropped in smaller parts, and 16 probes a MiB
-/// cost 5 microseconds.
-const PROBE_BYTES: u64 = 64 << 10;
 
 /// Smallest read: a request of less costs a disk as much time.
 const MIN_READ_BYTES: u64 = 128 << 10;
@@ -175,6 +172,7 @@ impl MediaFile {
     /// If `/proc` is not mounted or the file may no longer be opened.
     pub fn worker_fd(&self) -> io::Result<OwnedFd> {
         use std::os::fd::AsRawFd as _;
+        self.0.state.note_foreign_reader();
         let again = File::open(format!("/proc/self/fd/{}", self.0.fd.as_raw_fd()))?;
         let _ = rustix::fs::fadvise(&again, 0, None, Advice::Sequential);
         Ok(again.into())
@@ -197,6 +195,25 @@ impl MediaFile {
         };
         if n > 0 {
             self.read_ahead(offset.saturating_add(n));
+        }
+        n
+    }
+
+    /// As [`MediaFile::resident`], for the moment before bytes that were in memory are sent: asks for nothing ahead.
+    ///
+    /// A page cache forgets. sendfile reads what is gone from the disk, on the caller's thread and in pages of 4 KiB,
+    /// and of a disk that hangs it never returns: an executor thread would be lost, with whatever waits on it.
+    #[must_use]
+    pub fn still_resident(&self, offset: u64, max: u64) -> u64 {
+        let end = offset.saturating_add(max).min(self.size_bytes());
+        if offset >= end {
+            return 0;
+        }
+        let inner = &self.0;
+        let n = inner.by_cachestat(offset, end).unwrap_or_else(|| inner.by_probes(offset, end));
+        if n > 0 && inner.state.has_foreign_readers() && inner.has_nowait.load(Ordering::Relaxed) {
+            // Theirs are reads under way that nobody here knows of; cachestat counts their pages, a probe does not.
+            return crate::cached::ready_prefix(inner.fd.as_fd(), offset, n);
         }
         n
     }
@@ -256,6 +273,20 @@ impl MediaFile {
             inner.copy(offset, end.min(offset.saturating_add(want)) - offset)
         })
         .await
+    }
+
+    /// As [`MediaFile::read_at`], for a file of which the page cache keeps nothing: asks for exactly these bytes, once.
+    ///
+    /// # Errors
+    /// As [`MediaFile::bring_in`].
+    pub async fn read_through(&self, offset: u64, max: usize) -> Result<Bytes, StorageError> {
+        let want = (max as u64).min(self.size_bytes().saturating_sub(offset));
+        match ByteRange::of_len(offset, want).filter(|range| !range.is_empty()) {
+            Some(range) => {
+                self.ask(move |inner, lane, queued_us| inner.read_value(lane.tid, range, queued_us)).await
+            }
+            None => Ok(Bytes::new()),
+        }
     }
 
     /// Bytes handed to the client, for `served_bytes`, `cached_bytes` and the seek marks. Never waits.
@@ -374,56 +405,69 @@ impl Inner {
         let size = self.state.identity.size_bytes;
         let mut at = range.start();
         while at < range.end().min(size) {
-            let left = range.end() - at;
-            let Some(part) = ByteRange::of_len(at, left) else { break };
-            self.state.begin_read(part);
-            let (start_us, before) = (self.clock.monotonic_us(), self.inblock_bytes());
-            let got = sys::fill_cache(
-                self.fd.as_fd(),
-                lane.buffer,
-                at,
-                usize::try_from(left).unwrap_or(usize::MAX),
-            );
-            let inblock_bytes = self.inblock_bytes() - before;
-            let end_us = self.clock.monotonic_us();
-            let done =
-                got.as_ref().ok().and_then(|n| ByteRange::of_len(at, *n as u64)).filter(|r| !r.is_empty());
-            let placed = self.state.fetched(part, done, inblock_bytes);
-            self.ledger.row(Row {
-                kind,
-                tid: lane.tid,
-                stream: self.stream,
-                file: Arc::clone(&self.state),
-                range: done.unwrap_or(part),
-                inblock_bytes,
-                fetched: placed.ranges,
-                queued_us,
-                start_us,
-                end_us,
-            });
-            self.state.end_read(part);
-            match (got, done) {
-                (Err(e), _) if e.kind() == io::ErrorKind::Interrupted => {}
-                (Err(source), _) => {
-                    self.ledger.failed(self.stream, end_us, format!("a read of the file failed: {source}"));
-                    return Err(StorageError::Read {
-                        path: self.path.clone(),
-                        offset: at,
-                        len_bytes: left,
-                        source,
-                    });
-                }
-                (Ok(_), None) => {
-                    return Err(StorageError::Shrunk {
-                        path: self.path.clone(),
-                        offset: at,
-                        size_bytes: size,
-                    });
-                }
-                (Ok(_), Some(done)) => at = done.end(),
-            }
+            let Some(part) = ByteRange::of_len(at, range.end() - at) else { break };
+            at += self.read_once(lane.tid, lane.buffer, kind, part, queued_us)?;
         }
         Ok(at.min(size))
+    }
+
+    /// One call of the kernel and its row: how many bytes it read, 0 when a signal came first. `buffer` has the first of
+    /// them, up to its length, and is used again for those behind.
+    fn read_once(
+        &self,
+        tid: u32,
+        buffer: &mut [u8],
+        kind: RowKind,
+        part: ByteRange,
+        queued_us: u64,
+    ) -> Result<u64, StorageError> {
+        let at = part.start();
+        self.state.begin_read(part);
+        let (start_us, before) = (self.clock.monotonic_us(), self.inblock_bytes());
+        let len = usize::try_from(part.len_bytes()).unwrap_or(usize::MAX);
+        let got = sys::fill_cache(self.fd.as_fd(), buffer, at, len);
+        let inblock_bytes = self.inblock_bytes() - before;
+        let end_us = self.clock.monotonic_us();
+        let done = got.as_ref().ok().and_then(|n| ByteRange::of_len(at, *n as u64)).filter(|r| !r.is_empty());
+        let placed = self.state.fetched(part, done, inblock_bytes);
+        self.ledger.row(Row {
+            kind,
+            tid,
+            stream: self.stream,
+            file: Arc::clone(&self.state),
+            range: done.unwrap_or(part),
+            inblock_bytes,
+            fetched: placed.ranges,
+            queued_us,
+            start_us,
+            end_us,
+        });
+        self.state.end_read(part);
+        match (got, done) {
+            (Err(e), _) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
+            (Err(source), _) => {
+                self.ledger.failed(self.stream, end_us, format!("a read of the file failed: {source}"));
+                let len_bytes = part.len_bytes();
+                Err(StorageError::Read { path: self.path.clone(), offset: at, len_bytes, source })
+            }
+            (Ok(_), None) => {
+                let size_bytes = self.state.identity.size_bytes;
+                Err(StorageError::Shrunk { path: self.path.clone(), offset: at, size_bytes })
+            }
+            (Ok(_), Some(done)) => Ok(done.len_bytes()),
+        }
+    }
+
+    /// Reads `range` by value, as far as the kernel gives it at once.
+    fn read_value(&self, tid: u32, range: ByteRange, queued_us: u64) -> Result<Bytes, StorageError> {
+        let mut buffer = vec![0_u8; usize::try_from(range.len_bytes()).unwrap_or(0)];
+        loop {
+            let n = self.read_once(tid, &mut buffer, RowKind::Read, range, queued_us)?;
+            if n > 0 {
+                buffer.truncate(usize::try_from(n).unwrap_or(usize::MAX));
+                return Ok(buffer.into());
+            }
+        }
     }
 
     /// What this thread has made the kernel fetch so far; 0 where nobody wants to know.
@@ -470,28 +514,14 @@ impl Inner {
             return None;
         }
         // Pages on their way in count as cached; those of our own reads are known.
-        let end = self.state.first_in_flight(offset, end);
-        let (first, last) = (offset / PAGE_BYTES, end.div_ceil(PAGE_BYTES));
-        let is_whole = |to: u64| -> io::Result<bool> {
-            let count = to - first;
-            Ok(sys::cached_pages(self.fd.as_fd(), first * PAGE_BYTES, count * PAGE_BYTES)? >= count)
-        };
-        if first >= last {
-            return Some(0);
-        }
-        let answer = (|| {
-            if is_whole(last)? {
-                return Ok(end - offset);
-            }
-            // The longest prefix that is whole; `good` is, `bad` is not.
-            let (mut good, mut bad) = (first, last);
-            while bad - good > 1 {
-                let middle = good + (bad - good) / 2;
-                if is_whole(middle)? { good = middle } else { bad = middle }
-            }
-            Ok((good * PAGE_BYTES).saturating_sub(offset))
-        })();
-        answer.inspect_err(|_: &io::Error| self.has_cachestat.store(false, Ordering::Relaxed)).ok()
+        let clear = self.state.first_in_flight(offset, end);
+        let answer = crate::cached::prefix(self.fd.as_fd(), offset, clear);
+        // Asked again: a read that began since the first look has its pages in the count.
+        let clear = self.state.first_in_flight(offset, clear);
+        answer
+            .inspect_err(|_| self.has_cachestat.store(false, Ordering::Relaxed))
+            .ok()
+            .map(|n| n.min(clear.saturating_sub(offset)))
     }
 
     fn by_probes(&self, offset: u64, end: u64) -> u64 {
@@ -502,20 +532,13 @@ impl Inner {
         let before = self.inblock_bytes();
         let mut at = offset;
         loop {
-            let mut byte = [0_u8];
-            match rustix::io::preadv2(
-                &self.fd,
-                &mut [io::IoSliceMut::new(&mut byte)],
-                at,
-                ReadWriteFlags::NOWAIT,
-            ) {
-                Ok(1..) => {}
-                Err(rustix::io::Errno::AGAIN) => {
+            match crate::cached::probe(self.fd.as_fd(), at) {
+                Ok(true) => {}
+                Ok(false) => {
                     self.probe_missed(at, before);
                     return at - offset;
                 }
-                // Cut off, or a filesystem without non-blocking reads: the reader threads find out.
-                Ok(0) => return at - offset,
+                // A filesystem without non-blocking reads: the reader threads find out.
                 Err(_) => {
                     self.has_nowait.store(false, Ordering::Relaxed);
                     return 0;

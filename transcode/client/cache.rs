@@ -35,6 +35,17 @@ impl Segment {
         self.file.as_fd()
     }
 
+    /// At most `max` bytes from `offset`, fewer at its end. Blocks for as long as the cache folder's disk takes.
+    ///
+    /// # Errors
+    /// What the read says.
+    pub fn read_range(&self, offset: u64, max: usize) -> io::Result<Bytes> {
+        let len = usize::try_from(self.len_bytes.saturating_sub(offset)).unwrap_or(max).min(max);
+        let mut out = vec![0; len];
+        self.file.read_exact_at(&mut out, offset)?;
+        Ok(out.into())
+    }
+
     /// All of it. Blocks for as long as the cache folder's disk takes.
     ///
     /// # Errors
