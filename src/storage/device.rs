@@ -14,6 +14,7 @@ use crate::layout::verify::{self, Verified};
 use crate::layout::{FileMap, Layout, LayoutOptions};
 use crate::map::resolve::{Leaf, Resolver, Stamps};
 use crate::map::volume::{self, Ground, Machine};
+use crate::map::zfs;
 use crate::map::{Member, Node};
 use crate::pool::Pool;
 use crate::storage::mount_of;
@@ -69,6 +70,7 @@ pub(crate) struct Plan {
 enum Source {
     Device(Arc<Node>),
     Btrfs { devices: Arc<BTreeMap<u64, Member>>, chunks: Mutex<Option<Arc<ChunkMap>>, 44> },
+    Zfs { leaves: Arc<Vec<volume::Leaf>>, pool: Mutex<Option<Arc<zfs::Pool>>, 44> },
     Unknown(String),
 }
 
@@ -202,6 +204,7 @@ impl Plan {
                 let has = devices.values().any(|m| m.node.has_mirror());
                 (Source::Btrfs { devices, chunks: Mutex::new(None) }, has)
             }
+            Ok(Ground::Zfs(leaves)) => (Source::Zfs { leaves, pool: Mutex::new(None) }, false),
             Err(why) => (Source::Unknown(why), false),
         };
         Self {
@@ -232,6 +235,9 @@ impl Plan {
         if let Source::Unknown(why) = &self.source {
             return Err(why.clone());
         }
+        if let Source::Zfs { leaves, .. } = &self.source {
+            return self.map_zfs(mount, fd, trace, leaves);
+        }
         if mount.kind == "xfs" && sys::fiemap::is_realtime(fd) {
             return Err("it is on the realtime device of its xfs, which the kernel does not name".to_owned());
         }
@@ -249,6 +255,7 @@ impl Plan {
         match &self.source {
             Source::Device(node) => Ok(Arc::clone(node)),
             Source::Unknown(why) => Err(why.clone()),
+            Source::Zfs { .. } => Err("a ZFS has no addresses of its own".to_owned()),
             Source::Btrfs { devices, chunks } => {
                 let mut known = chunks.lock();
                 if known.is_none() || fresh {
@@ -272,6 +279,68 @@ impl Plan {
                 Ok(Arc::new(Node::Btrfs { chunks, devices: Arc::clone(devices) }))
             }
         }
+    }
+
+    /// A file on ZFS, by its block pointers. Takes `zdb` about a second: it loads the pool each time.
+    fn map_zfs(
+        &self,
+        mount: &Mount,
+        fd: BorrowedFd<'_>,
+        trace: &Trace,
+        leaves: &[volume::Leaf],
+    ) -> Result<FileMap, String> {
+        let stat = rustix::fs::fstat(fd).map_err(|e| format!("the file does not tell its number: {e}"))?;
+        let size_bytes = u64::try_from(stat.st_size).unwrap_or(0);
+        let needs =
+            |why: String| format!("where ZFS puts a file only zdb tells, which needs privilege: {why}");
+        let text = trace.zdb(&mount.source, stat.st_ino).map_err(needs)?;
+        let object = sys::zdb::parse_object(&text, stat.st_ino)
+            .ok_or("zdb does not list this file: it may be newer than the pool's last transaction group")?;
+        let mut pool = self.zfs_pool(mount, trace, leaves, false).map_err(needs)?;
+        if object.records.iter().flat_map(sys::zdb::Record::dvas).any(|d| !pool.tops.contains_key(&d.vdev)) {
+            // A vdev was added since.
+            pool = self.zfs_pool(mount, trace, leaves, true).map_err(needs)?;
+        }
+        let records = zfs::Records::new(pool, object);
+        let extents = records.runs(size_bytes);
+        let mut node = Node::Zfs(Arc::new(records));
+        let caches: Vec<&str> = volume::zfs_caches(leaves)
+            .into_iter()
+            .filter_map(|d| self.disks.get(d).map(|d| &*d.name))
+            .collect();
+        if !caches.is_empty() && sys::zfs::has_second_cache() {
+            let why = format!("what of it is in the pool's cache is read from {}", caches.join(", "));
+            node = Node::Doubt { why: why.into(), below: Arc::new(node) };
+        }
+        Ok(FileMap::new(extents, Arc::new(node)))
+    }
+
+    fn zfs_pool(
+        &self,
+        mount: &Mount,
+        trace: &Trace,
+        leaves: &[volume::Leaf],
+        fresh: bool,
+    ) -> Result<Arc<zfs::Pool>, String> {
+        let Source::Zfs { pool: known, .. } = &self.source else { return Err("it is no ZFS".to_owned()) };
+        let mut known = known.lock();
+        if let Some(pool) = known.as_ref().filter(|_| !fresh) {
+            return Ok(Arc::clone(pool));
+        }
+        let config = sys::zdb::parse_config(&trace.zdb_config(volume::pool_of(mount))?);
+        if config.is_empty() {
+            return Err("zdb does not tell what the pool is made of".to_owned());
+        }
+        let pool = Arc::new(volume::zfs_pool(&config, leaves));
+        *known = Some(Arc::clone(&pool));
+        Ok(pool)
+    }
+
+    /// The disks of a second cache of its own (ZFS's L2ARC), by the numbers that tracepoints have.
+    pub(crate) fn cache_numbers(&self) -> Vec<u32> {
+        let Source::Zfs { leaves, .. } = &self.source else { return Vec::new() };
+        let disks = volume::zfs_caches(leaves);
+        disks.into_iter().filter_map(|d| Some(self.disks.get(d)?.number)).collect()
     }
 
     /// Whether a disk of it was gone when it was resolved.

@@ -1,8 +1,8 @@
 //! What is known of one file, shared by everyone who has it open: its map, and which of its bytes have
 //! been fetched into the page cache.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use spindle_base::sync::Mutex;
@@ -35,8 +35,9 @@ pub struct FileIdentity {
 pub(crate) struct FileState {
     pub(crate) identity: FileIdentity,
     pub(crate) device: Arc<Device>,
-    /// Or why there is none.
-    pub(crate) map: Result<FileMap, String>,
+    /// Or why there is none. Empty while it is being made.
+    map: OnceLock<Result<FileMap, String>>,
+    is_map_asked: AtomicBool,
     cache: Mutex<Cache, 43>,
     /// A worker has it open: reads may be under way that are not ours.
     foreign_readers: AtomicBool,
@@ -146,14 +147,41 @@ pub(crate) fn pages(range: ByteRange) -> ByteRange {
 }
 
 impl FileState {
-    pub(crate) fn new(identity: FileIdentity, device: Arc<Device>, map: Result<FileMap, String>) -> Self {
+    /// `None`: its map is made later, if at all.
+    pub(crate) fn new(
+        identity: FileIdentity,
+        device: Arc<Device>,
+        map: Option<Result<FileMap, String>>,
+    ) -> Self {
+        let map = map.map_or_else(OnceLock::new, OnceLock::from);
         Self {
             identity,
             device,
             map,
-            cache: Mutex::new(Cache::default()),
+            is_map_asked: AtomicBool::new(false),
+            cache: Mutex::default(),
             foreign_readers: AtomicBool::new(false),
         }
+    }
+
+    /// Where it lies, or why that is not known. `None`: not known yet, or nobody has asked.
+    pub(crate) fn map(&self) -> Option<&Result<FileMap, String>> {
+        self.map.get()
+    }
+
+    pub(crate) fn set_map(&self, map: Result<FileMap, String>) {
+        // The first one stays: others may have used it.
+        let _ = self.map.set(map);
+    }
+
+    /// `true` once, where its map has still to be made.
+    pub(crate) fn asks_for_map(&self) -> bool {
+        self.map.get().is_none() && !self.is_map_asked.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether its map is being made.
+    pub(crate) fn waits_for_map(&self) -> bool {
+        self.map.get().is_none() && self.is_map_asked.load(Ordering::Acquire)
     }
 
     pub(crate) fn note_foreign_reader(&self) {

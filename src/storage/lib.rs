@@ -23,6 +23,7 @@ mod intervals;
 mod layout;
 mod ledger;
 mod map;
+mod mapper;
 mod pool;
 mod reader;
 mod recorder;

@@ -19,6 +19,7 @@ use crate::file::{FileIdentity, FileState};
 use crate::layout::verify::Verified;
 use crate::layout::{Layout, LayoutOptions, through};
 use crate::ledger::{self, Ledger, Row, RowKind, StreamId, StreamShared};
+use crate::mapper::Mapper;
 use crate::pool::{Job, Lane};
 use crate::reader::{self, MediaFile, Opening};
 use crate::recorder::faults::Members;
@@ -93,6 +94,7 @@ struct Inner {
     devices: Devices,
     files: Mutex<HashMap<FileIdentity, Weak<FileState>>, 41>,
     streams: Mutex<HashMap<StreamId, Arc<StreamShared>>, 42>,
+    mapper: Mapper,
     ledger: Ledger,
     trace: Trace,
     rates: Arc<Mutex<Vec<DiskRate>, 47>>,
@@ -150,6 +152,7 @@ impl Storage {
             devices: Devices::default(),
             files: Mutex::default(),
             streams: Mutex::default(),
+            mapper: Mapper::default(),
             ledger,
             trace,
             rates,
@@ -407,6 +410,11 @@ impl Inner {
             before = sys::thread_inblock_bytes();
         }
         let state = self.file_state(&fd, identity, device);
+        // A scan that opens every file has no record for a map to serve; nor has one whose requests are not seen.
+        let is_traced = stream != StreamId::BACKGROUND && self.trace.status().is_ok();
+        if self.ledger.is_on() && is_traced && state.device.has_own_threads() {
+            self.mapper.make(&state, &fd, &self.trace);
+        }
         reader::without_read_ahead(&fd);
         let shared = self.streams.lock().get(&stream).cloned().unwrap_or_default();
         let opening = Opening {
@@ -438,10 +446,12 @@ impl Inner {
             return state;
         }
         // Outside the lock: it may wait for a disk. Two at once do it twice, the first one stays.
-        let map = if self.ledger.is_on() {
-            device.map_file(fd.as_fd(), &self.trace, false)
+        let map = if !self.ledger.is_on() {
+            Some(Err("recording is switched off".to_owned()))
+        } else if device.has_own_threads() {
+            None
         } else {
-            Err("recording is switched off".to_owned())
+            Some(device.map_file(fd.as_fd(), &self.trace, false))
         };
         let mut files = self.files.lock();
         if let Some(state) =
@@ -522,6 +532,7 @@ pub(crate) fn mount_of_unlisted(fd: BorrowedFd<'_>, path: &Path) -> Result<Mount
         0x5846_5342 => "xfs",
         0x9123_683e => "btrfs",
         0x6969 => "nfs",
+        0x2fc1_2fc1 => "zfs",
         0xff53_4d42 => "cifs",
         0x6573_5546 => "fuse",
         _ => "unknown",

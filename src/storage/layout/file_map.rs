@@ -105,6 +105,27 @@ impl FileMap {
         self.find(disk, offset).map(|f| f.offset)
     }
 
+    /// The bytes of the file within `len_bytes` of a disk, as far as they are its data, found a block at a time.
+    pub(crate) fn ranges(&self, disk: usize, offset: u64, len_bytes: u64) -> Vec<ByteRange> {
+        const STEP: u64 = 4096;
+        let mut out: Vec<ByteRange> = Vec::new();
+        let mut at = offset;
+        while at < offset.saturating_add(len_bytes) {
+            let n = STEP.min(offset + len_bytes - at);
+            let found = self.find(disk, at).filter(|f| f.role == Role::Data);
+            if let Some(range) = found.and_then(|f| ByteRange::of_len(f.offset, n)) {
+                match out.last_mut() {
+                    Some(last) if last.end() == range.start() => {
+                        *last = ByteRange::new(last.start(), range.end()).unwrap_or(range);
+                    }
+                    _ => out.push(range),
+                }
+            }
+            at += n;
+        }
+        out
+    }
+
     /// First byte of the file within `len_bytes` at `physical` of the filesystem.
     pub(crate) fn holds(&self, physical: u64, len_bytes: u64) -> Option<u64> {
         let runs = &self.extents.runs;

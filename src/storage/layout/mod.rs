@@ -87,6 +87,9 @@ pub struct Special {
     /// Stored compressed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub compressed_bytes: u64,
+    /// Of those, where their places are known: bytes that one copy of them takes on disks.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stored_bytes: u64,
     /// Stored within the filesystem's trees.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub inline_bytes: u64,
@@ -125,7 +128,8 @@ pub struct LayoutExtent {
     pub offset: u64,
     /// Length.
     pub length_bytes: u64,
-    /// One list of pieces per copy; the pieces of a list follow each other in the file.
+    /// One list of pieces per copy; the pieces of a list follow each other in the file. Of what is stored compressed at known
+    /// places (ZFS) they are shorter than the run: their lengths are those on the disk.
     pub copies: Vec<Vec<DiskPiece>>,
     /// Where no copy can be read: what is read instead.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

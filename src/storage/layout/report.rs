@@ -124,7 +124,7 @@ impl Report<'_> {
     fn count(&mut self, piece: &Piece) {
         let n = piece.len_bytes;
         for copy in &piece.copies {
-            *self.bytes.entry(copy.place.disk).or_default() += n;
+            *self.bytes.entry(copy.place.disk).or_default() += piece.on_disk_bytes();
         }
         if let Some(why) = &piece.doubt
             && self.reasons.len() < MAX_REASONS
@@ -133,6 +133,10 @@ impl Report<'_> {
             self.reasons.insert(Arc::clone(why));
         }
         self.mapped += if piece.copies.is_empty() { 0 } else { n };
+        if let Some(stored) = piece.stored_bytes {
+            self.special.compressed_bytes += n;
+            self.special.stored_bytes += stored;
+        }
         self.special.encrypted_bytes += if piece.is_sealed { n } else { 0 };
         if piece.copies.iter().any(|c| !c.is_readable()) {
             self.special.degraded_bytes += n;
@@ -162,15 +166,16 @@ impl Report<'_> {
                 State::Stale => Some("stale"),
                 State::Missing => Some("missing"),
             };
-            self.push(&mut extent.copies[i], copy.place, piece.len_bytes, state, None);
+            self.push(&mut extent.copies[i], copy.place, piece.on_disk_bytes(), state, None);
         }
         for (place, role) in &piece.rebuild {
             let role = match role {
                 Role::Data => None,
                 Role::Parity => Some("parity"),
                 Role::Syndrome => Some("syndrome"),
+                Role::Tree => Some("tree"),
             };
-            self.push(&mut extent.rebuilt_from, *place, piece.len_bytes, None, role);
+            self.push(&mut extent.rebuilt_from, *place, piece.on_disk_bytes(), None, role);
         }
         true
     }

@@ -12,6 +12,7 @@ pub(crate) mod resolve;
 #[cfg(test)]
 mod tests;
 pub(crate) mod volume;
+pub(crate) mod zfs;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,6 +51,8 @@ pub(crate) enum Node {
     },
     /// A file of another filesystem: a loop device.
     File(Arc<FileMap>),
+    /// A file of a ZFS: its own bytes.
+    Zfs(Arc<zfs::Records>),
     /// Two shapes of one array. The new one holds below `position` (backwards: from there on).
     Reshape {
         position: u64,
@@ -244,6 +247,7 @@ impl Node {
             }
             Self::Btrfs { chunks, devices } => btrfs(chunks, devices, run, out),
             Self::File(file) => file.walk(run, out),
+            Self::Zfs(file) => file.walk(run, out),
             Self::Reshape { position, is_backwards, new, old } => {
                 let (below, above) = if *is_backwards { (old, new) } else { (new, old) };
                 let (head, tail) = run.split(position.saturating_sub(run.offset));
@@ -340,6 +344,7 @@ impl Node {
                 file.below().find(disk, offset, out);
                 moved(out, from, |h| Some(Hit { offset: file.holds(h.offset, h.len_bytes)?, ..h }));
             }
+            Self::Zfs(file) => file.find(disk, offset, out),
             Self::Reshape { position, is_backwards, new, old } => {
                 new.find(disk, offset, out);
                 let middle = out.len();
@@ -367,6 +372,7 @@ impl Node {
             }
             Self::Btrfs { devices, .. } => devices.values().any(|m| m.node.has_mirror()),
             Self::File(file) => file.below().has_mirror(),
+            Self::Zfs(file) => file.pool().nodes().any(|n| n.has_mirror()),
             Self::Reshape { new, old, .. } => new.has_mirror() || old.has_mirror(),
         }
     }
@@ -397,6 +403,10 @@ impl Node {
             | Self::Parity(_, members) => members.iter().for_each(|m| m.node.collect(out, depth)),
             Self::Btrfs { devices, .. } => devices.values().for_each(|m| m.node.collect(out, depth)),
             Self::File(file) => file.below().collect(out, depth),
+            Self::Zfs(file) => {
+                file.pool().nodes().for_each(|n| n.collect(out, depth));
+                out.extend(file.pool().unknown());
+            }
             Self::Reshape { new, old, .. } => {
                 new.collect(out, depth);
                 old.collect(out, depth);

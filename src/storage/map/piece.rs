@@ -17,8 +17,10 @@ pub(crate) enum Role {
     Data,
     /// The exclusive or of a row (P).
     Parity,
-    /// The second syndrome of a row (Q), of raid6.
+    /// The second syndrome of a row (Q), of raid6; of a raidz the third as well.
     Syndrome,
+    /// No bytes of the file: what tells the filesystem where they lie.
+    Tree,
 }
 
 /// Whether a copy can be read, worst last.
@@ -62,6 +64,8 @@ pub(crate) struct Piece {
     pub(crate) doubt: Option<Arc<str>>,
     /// Whether the bytes there are encrypted by a layer of the stack.
     pub(crate) is_sealed: bool,
+    /// Where it is stored compressed: bytes at each of its places. It is read whole.
+    pub(crate) stored_bytes: Option<u64>,
 }
 
 /// Where a read of a piece goes.
@@ -83,7 +87,20 @@ impl Piece {
     }
 
     pub(crate) fn with(offset: u64, len_bytes: u64, copies: Vec<Copy>) -> Self {
-        Self { offset, len_bytes, copies, rebuild: Vec::new(), doubt: None, is_sealed: false }
+        Self {
+            offset,
+            len_bytes,
+            copies,
+            rebuild: Vec::new(),
+            doubt: None,
+            is_sealed: false,
+            stored_bytes: None,
+        }
+    }
+
+    /// Bytes at each of its places.
+    pub(crate) fn on_disk_bytes(&self) -> u64 {
+        self.stored_bytes.unwrap_or(self.len_bytes)
     }
 
     pub(crate) fn end(&self) -> u64 {
@@ -96,6 +113,9 @@ impl Piece {
         let mut out = self.clone();
         out.offset = start;
         out.len_bytes = end.saturating_sub(start);
+        if self.stored_bytes.is_some() {
+            return out;
+        }
         for copy in &mut out.copies {
             copy.place.offset = copy.place.offset.saturating_add(by);
         }

@@ -176,7 +176,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Remembers what the answer depends on.
-    fn stamp(&mut self, file: PathBuf) {
+    pub(crate) fn stamp(&mut self, file: PathBuf) {
         let text = read_small(&file);
         self.stamps.push((file, text));
     }
@@ -609,7 +609,7 @@ fn read_small(file: &Path) -> String {
     if file.ends_with("reshape_position") { (text != "none").to_string() } else { text.to_owned() }
 }
 
-fn part(base: u64, len_bytes: u64, below: Arc<Node>) -> Arc<Node> {
+pub(crate) fn part(base: u64, len_bytes: u64, below: Arc<Node>) -> Arc<Node> {
     Arc::new(Node::Part { base, len_bytes, below })
 }
 

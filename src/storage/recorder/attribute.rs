@@ -108,6 +108,8 @@ fn part_of(role: Role) -> Part {
     match role {
         Role::Data => Part::Reconstruct,
         Role::Parity | Role::Syndrome => Part::Parity,
+        // Nothing is computed from it.
+        Role::Tree => Part::Data,
     }
 }
 
@@ -130,7 +132,7 @@ pub(crate) fn places(
         let rest = piece.rebuild.iter().map(|(place, role)| (*place, part_of(*role)));
         for (place, part) in data.chain(rest) {
             let Some(device) = numbers.get(place.disk) else { continue };
-            let end = place.offset + piece.len_bytes;
+            let end = place.offset + piece.on_disk_bytes();
             out.push(Extent { device: *device, start: place.offset, end, part, is_counted });
         }
     }

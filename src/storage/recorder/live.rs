@@ -72,6 +72,28 @@ const MAX_FAULTS: usize = 64;
 const MAP_ERROR: f64 = 0.01;
 const DIVIDED_ERROR: f64 = 0.10;
 
+/// What a stream asks of a pool.
+#[derive(Debug, Clone, Copy, Default)]
+struct Share {
+    /// Since the pool's disks were last divided.
+    asked_bytes: u64,
+    /// Before that.
+    last_bytes: u64,
+    at_us: u64,
+}
+
+/// What a pool reads ahead comes so long after it was last asked.
+const POOL_GOES_ON_US: u64 = 3_000_000;
+
+impl Share {
+    fn now(&self, now_us: u64) -> u64 {
+        match self.asked_bytes {
+            0 if now_us.saturating_sub(self.at_us) <= POOL_GOES_ON_US => self.last_bytes,
+            n => n,
+        }
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Live {
@@ -83,7 +105,12 @@ pub(crate) struct Live {
     series: Series,
     /// What this stream fetched and has not sent yet.
     mine: HashMap<FileIdentity, IntervalSet>,
+    /// Of files whose requests are known late: what was sent as the memory's.
+    sent: HashMap<FileIdentity, IntervalSet>,
     cached_bytes: u64,
+    is_cached_by_sum: bool,
+    /// What it asks of pools whose disks' counters are divided.
+    pools: BTreeMap<Vec<Arc<str>>, Share>,
     unattributed_bytes: u64,
     mode: Option<AttributionMode>,
     spans: Vec<InForce>,
@@ -113,7 +140,10 @@ impl Live {
             disks: BTreeMap::new(),
             series: Series::default(),
             mine: HashMap::new(),
+            sent: HashMap::new(),
             cached_bytes: 0,
+            is_cached_by_sum: false,
+            pools: BTreeMap::new(),
             unattributed_bytes: 0,
             mode: None,
             spans: Vec::new(),
@@ -207,12 +237,17 @@ impl Live {
 
     /// What a row says whatever attribution is in force: own bytes, waits.
     pub(crate) fn note_row(&mut self, row: &Row) {
-        let mine = self.mine.entry(row.file.identity).or_default();
-        row.fetched.iter().for_each(|r| mine.insert(*r));
+        // What ZFS counts for a thread has little to do with what came off disks; see `brought`.
+        if !row.file.device.has_own_threads() {
+            let mine = self.mine.entry(row.file.identity).or_default();
+            row.fetched.iter().for_each(|r| mine.insert(*r));
+        }
         if row.inblock_bytes > 0
+            && !row.file.device.has_own_threads()
             && row.file.device.known_plan().is_some_and(Plan::is_degraded)
-            && let Ok(map) = &row.file.map
+            && let Some(Ok(map)) = row.file.map()
         {
+            let mine = self.mine.entry(row.file.identity).or_default();
             // btrfs computes it in its workers, in nobody's count; it was not in memory all the same.
             let lost = map.pieces(row.range).into_iter().filter(|p| !p.is_readable());
             lost.filter_map(|p| ByteRange::of_len(p.offset, p.len_bytes)).for_each(|r| mine.insert(r));
@@ -344,7 +379,10 @@ impl Live {
         if disks.is_empty() {
             return;
         }
-        let recent = Recent { end_us: row.end_us, file: row.file.identity, range: row.range, disks };
+        self.was_at(Recent { end_us: row.end_us, file: row.file.identity, range: row.range, disks });
+    }
+
+    fn was_at(&mut self, recent: Recent) {
         let from = self.jumps.len().saturating_sub(POSITIONS);
         for jump in &mut self.jumps[from..] {
             jump.look_at(&recent);
@@ -366,7 +404,77 @@ impl Live {
         // What was fetched for it counts once; sent again, it comes from memory.
         self.cached_bytes += run.range.len_bytes() - mine.overlap_bytes(run.range);
         mine.remove(run.range);
+        if let Some(sent) = self.sent.get_mut(&file) {
+            sent.insert(run.range);
+        }
         self.moved(file, run.range, run.at_us);
+    }
+
+    /// Bytes of a file that a request brought, known by its place only after it was issued: some may have been sent
+    /// already, and were taken for the memory's.
+    pub(crate) fn brought(&mut self, file: FileIdentity, ranges: &[ByteRange], disk: &Arc<str>, at_us: u64) {
+        let sent = self.sent.entry(file).or_default();
+        let mine = self.mine.entry(file).or_default();
+        for range in ranges {
+            let early = sent.overlap_bytes(*range);
+            self.cached_bytes = self.cached_bytes.saturating_sub(early);
+            sent.gaps(*range).into_iter().for_each(|r| mine.insert(r));
+            sent.remove(*range);
+        }
+        if let Some(range) = ranges.first() {
+            let disks = BTreeSet::from([Arc::clone(disk)]);
+            self.was_at(Recent { end_us: at_us, file, range: *range, disks });
+        }
+    }
+
+    /// This stream reads a file whose requests are known by their places; see `brought`.
+    pub(crate) fn sends_late(&mut self, file: FileIdentity) {
+        self.sent.entry(file).or_default();
+    }
+
+    /// It read `asked_bytes` of a pool that tells neither what came off disks for it nor where: its disks' own counters will.
+    pub(crate) fn asked_pool(&mut self, disks: &[Arc<str>], asked_bytes: u64, at_us: u64, why: Option<&str>) {
+        self.used(AttributionMode::SampledMap, at_us, why);
+        let share = self.pools.entry(disks.to_vec()).or_default();
+        share.asked_bytes += asked_bytes;
+        share.at_us = at_us;
+        self.is_cached_by_sum = true;
+    }
+
+    /// What was served and did not come off disks came from memory; no more is known.
+    pub(crate) fn caches_by_sum(&mut self) {
+        self.is_cached_by_sum = true;
+    }
+
+    /// What it asks of each pool now.
+    pub(crate) fn pool_shares(&self, now_us: u64) -> impl Iterator<Item = (&Vec<Arc<str>>, u64)> {
+        self.pools.iter().map(move |(disks, share)| (disks, share.now(now_us)))
+    }
+
+    /// Divides what the disks of pools read, `moved`, among the streams, `all` of which ask so much of each.
+    pub(crate) fn divide_pools(
+        &mut self,
+        now_us: u64,
+        moved: &BTreeMap<Arc<str>, u64>,
+        all: &BTreeMap<Vec<Arc<str>>, u64>,
+    ) {
+        let at_us = self.since_start(now_us);
+        for (disks, share) in &mut self.pools {
+            let of = |d: &Arc<str>| moved.get(d).copied().unwrap_or(0);
+            let (mine, all) = (share.now(now_us), all.get(disks).copied().unwrap_or(0));
+            if mine == 0 || all == 0 || disks.iter().map(of).sum::<u64>() == 0 {
+                continue;
+            }
+            for disk in disks {
+                let part = u128::from(of(disk)) * u128::from(mine) / u128::from(all);
+                let part = u64::try_from(part).unwrap_or(0);
+                self.disks.entry(Arc::clone(disk)).or_default().read_bytes += part;
+                self.series.read(at_us, disk, part, 0);
+                self.divided_bytes += part;
+            }
+            share.last_bytes = mine;
+            share.asked_bytes = 0;
+        }
     }
 
     /// A position: a jump unless it goes on from one of the last.
@@ -426,7 +534,11 @@ impl Live {
             served_bytes,
             // What waits to be divided came off disks, too.
             read_bytes: on_disks + self.unattributed_bytes + self.sets.values().sum::<u64>(),
-            cached_bytes: self.cached_bytes.min(served_bytes),
+            cached_bytes: if self.is_cached_by_sum {
+                served_bytes.saturating_sub(on_disks + self.unattributed_bytes)
+            } else {
+                self.cached_bytes.min(served_bytes)
+            },
             unattributed_bytes: self.unattributed_bytes + self.sets.values().sum::<u64>(),
             disks: self.disk_rows(on_disks, self.since_start(now_us), totals),
             striping: self.striping(&bytes, served_bytes),

@@ -9,6 +9,7 @@
 //! backing file for it.
 
 pub(crate) mod attribute;
+pub(crate) mod by_place;
 pub(crate) mod faults;
 pub(crate) mod join;
 pub(crate) mod live;
@@ -18,7 +19,7 @@ mod series;
 mod tally;
 mod verdict;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
@@ -30,11 +31,14 @@ use spindle_base::sync::Mutex;
 use crate::device::{Disk, Plan};
 use crate::file::FileState;
 use crate::layout::FileMap;
+use crate::layout::file_map::FoundInFile;
 use crate::ledger::{Ledger, Row, RowKind, StreamId, StreamShared};
+use crate::map::piece::Role;
 use crate::sys;
 use crate::topology::sysfs::{DiskCounters, Sysfs};
 use crate::trace::{Batch, BlockEvent, BlockOp};
 use attribute::{Requests, Span, by_map, events_of, places};
+use by_place::{ByPlace, Read};
 use faults::{Faults, Members};
 use join::{Join, Owner, Part, Reading};
 use live::Live;
@@ -95,6 +99,13 @@ const STRAY_US: u64 = 2_000_000;
 /// Why ZFS is another matter (measured: 30 to 79 % of its requests carry a reader's thread, and not surely the right
 /// one).
 const ZFS_BY_TIME: &str = "ZFS starts queued requests in its own threads: requests to the pool's disks are counted for the stream that alone was reading from it at that time";
+/// And what is said of it where its disks' own counters are all there is.
+const ZFS_BY_COUNTERS: &str = "ZFS tells no reader what came off disks for it: what the pool's disks read by their own counters is divided among the streams that read from it, by what they asked for; what others read of it at the same time is in that";
+/// How long rows wait for the map of their file.
+const MAP_PATIENCE_US: u64 = 130_000_000;
+/// How long a pool's request waits for a read that tells whose it is, and how long while that read is under way.
+const POOL_SETTLING_US: u64 = 400_000;
+const POOL_PATIENCE_US: u64 = 60_000_000;
 const DIVIDED: &str = "what no map places (the copy of a mirror, a volume of unknown layout) is divided among its disks by their own counters";
 /// Why a request's stream is not certain to the last.
 const BY_ELIMINATION: &str = "kernel threads submitted some requests, at places that are not on the map; they are counted for the one stream whose reads still missed bytes";
@@ -137,6 +148,10 @@ pub(crate) struct Recorder {
     join: Join,
     /// Requests that were given to a driver, until all that came before them is known: whether a bio explains them.
     issues: VecDeque<BlockEvent>,
+    /// Requests and reads of volumes whose own threads read.
+    by_place: ByPlace,
+    /// Disks of such volumes.
+    pool_disks: BTreeSet<u32>,
     faults: Faults,
     notices: Notices,
     /// What was told in the last minute, with when.
@@ -183,6 +198,8 @@ impl Recorder {
             late: VecDeque::new(),
             join: Join::default(),
             issues: VecDeque::new(),
+            by_place: ByPlace::default(),
+            pool_disks: BTreeSet::new(),
             faults: Faults::default(),
             notices,
             noticed: HashMap::new(),
@@ -231,7 +248,8 @@ impl Recorder {
             Note::TraceDown { why } => {
                 self.trace = Err(why);
                 self.look_at_issues(self.drained_us);
-                self.settle_all();
+                self.settle_all(true);
+                self.settle_by_place(true);
                 // What has not found its stream by now will not: its bytes stay among those without a disk.
                 self.settle_join(true);
                 self.join = Join::default();
@@ -247,6 +265,9 @@ impl Recorder {
                 if let Some(file) = file.upgrade() {
                     let mount = file.device.mount();
                     self.faults.add_volume(mount.device, &mount.mount_point.to_string_lossy());
+                    if let Some(plan) = file.device.known_plan().filter(|_| file.device.has_own_threads()) {
+                        self.pool_disks.extend(plan.disks.iter().map(|d| d.number));
+                    }
                 }
                 self.files.retain(|f| f.strong_count() > 0);
                 self.files.push(file);
@@ -265,8 +286,9 @@ impl Recorder {
             }
             Note::Query { stream, ends, answer } => {
                 self.look_at_issues(self.drained_us);
-                self.settle_all();
+                self.settle_all(ends);
                 self.look_up_strays(self.drained_us);
+                self.settle_by_place(ends);
                 self.settle_join(true);
                 // Those too may have found their stream only now.
                 self.settle_late(u64::MAX);
@@ -325,7 +347,7 @@ impl Recorder {
         let thread = self.threads.entry(tid).or_default();
         thread.is_reader = true;
         thread.rows.push_back(row);
-        self.settle(tid, SLACK_US);
+        self.settle(tid, SLACK_US, false);
     }
 
     fn batch(&mut self, batch: Batch) {
@@ -357,9 +379,10 @@ impl Recorder {
         let tids: Vec<u32> =
             self.threads.iter().filter(|(_, t)| !t.rows.is_empty()).map(|(t, _)| *t).collect();
         for tid in tids {
-            self.settle(tid, SLACK_US);
+            self.settle(tid, SLACK_US, false);
         }
         self.look_up_strays(self.drained_us.saturating_sub(STRAY_US));
+        self.settle_by_place(false);
         self.settle_join(false);
         self.settle_late(self.drained_us.saturating_sub(LATE_US));
     }
@@ -391,8 +414,10 @@ impl Recorder {
         } else if self.workers.contains_key(&e.pid) {
             self.credit_worker(&e);
         } else if self.is_kernel_thread(e.pid) {
-            // What a kernel thread reads of trees, it reads for the filesystem.
-            if !e.is_metadata {
+            if self.pool_disks.contains(&e.device) {
+                self.pool_request(e, None);
+            } else if !e.is_metadata {
+                // What a kernel thread reads of trees, it reads for the filesystem.
                 self.join.request(e);
             }
         } else {
@@ -535,8 +560,72 @@ impl Recorder {
         }
     }
 
+    /// A request to a disk of a pool.
+    fn pool_request(&mut self, e: BlockEvent, during: Option<StreamId>) {
+        if !self.by_place.request(e, during) {
+            self.lost += 1;
+        }
+    }
+
+    /// Ascribes requests of pools by what lies at their places. `is_last`: nothing more is waited for.
+    fn settle_by_place(&mut self, is_last: bool) {
+        let now_us = self.drained_us;
+        let until_us = if is_last { u64::MAX } else { now_us.saturating_sub(POOL_SETTLING_US) };
+        let due = self.by_place.due(until_us);
+        if due.is_empty() {
+            return self.by_place.forget_before(now_us);
+        }
+        let files: Vec<Arc<FileState>> = self.files.iter().filter_map(std::sync::Weak::upgrade).collect();
+        for waiting in due {
+            let mut e = waiting.event;
+            let age_us = now_us.saturating_sub(e.time_us);
+            let its = |f: &&Arc<FileState>| {
+                f.device.known_plan().is_some_and(|p| p.disks.iter().any(|d| d.number == e.device))
+            };
+            if !is_last && age_us < MAP_PATIENCE_US && files.iter().filter(its).any(|f| f.waits_for_map()) {
+                self.by_place.wait_on(waiting);
+                continue;
+            }
+            let Some((file, disk, found)) = files.iter().filter(its).find_map(|f| what_is_at(f, &e)) else {
+                match waiting.during {
+                    // No byte of a file that is open: what the thread that reads one needs to find it.
+                    Some(stream) if has_map(&files, its) => {
+                        e.is_metadata = true;
+                        self.credit(stream, Part::Data, &e);
+                    }
+                    // A cache's, or a file's without a map: by its time, if at all.
+                    _ => self.join.request(e),
+                }
+                continue;
+            };
+            match self.by_place.owner(file.identity, found.offset, e.time_us).or(waiting.during) {
+                Some(stream) => {
+                    e.is_metadata |= found.role == Role::Tree;
+                    let part = if matches!(found.role, Role::Parity | Role::Syndrome) {
+                        Part::Parity
+                    } else {
+                        Part::Data
+                    };
+                    if let (Some(live), Some((name, _)), Some(Ok(map))) =
+                        (self.streams.get_mut(&stream), self.disks.get(&e.device), file.map())
+                    {
+                        let ranges = map.ranges(disk, e.start_byte(), e.len_bytes());
+                        live.brought(file.identity, &ranges, name, e.time_us);
+                    }
+                    self.credit(stream, part, &e);
+                }
+                None if !is_last && age_us < POOL_PATIENCE_US && file.is_being_read() => {
+                    self.by_place.wait_on(waiting);
+                }
+                // Another program's: nobody here has read near it.
+                None => {}
+            }
+        }
+        self.by_place.forget_before(now_us);
+    }
+
     /// Ascribes a thread's finished reads as far as the trace has come.
-    fn settle(&mut self, tid: u32, slack_us: u64) {
+    fn settle(&mut self, tid: u32, slack_us: u64, is_last: bool) {
         loop {
             let Some(thread) = self.threads.get_mut(&tid) else { return };
             let Some(row) = thread.rows.front() else { return };
@@ -545,6 +634,10 @@ impl Recorder {
             let by_trace =
                 self.traced_from_us.is_some_and(|from| from <= row.start_us) && (is_running || is_told);
             if by_trace && !is_told {
+                return;
+            }
+            let age_us = self.drained_us.saturating_sub(row.end_us);
+            if by_trace && !is_last && age_us < MAP_PATIENCE_US && row.file.waits_for_map() {
                 return;
             }
             let Some(row) = thread.rows.pop_front() else { return };
@@ -561,11 +654,11 @@ impl Recorder {
         }
     }
 
-    fn settle_all(&mut self) {
+    fn settle_all(&mut self, is_last: bool) {
         let tids: Vec<u32> =
             self.threads.iter().filter(|(_, t)| !t.rows.is_empty()).map(|(t, _)| *t).collect();
         for tid in tids {
-            self.settle(tid, 0);
+            self.settle(tid, 0, is_last);
         }
         self.settle_late(u64::MAX);
     }
@@ -581,12 +674,31 @@ impl Recorder {
         let (state, range, fetched) = (Arc::clone(&row.file), row.range, row.fetched.clone());
         let disks_of = numbers.clone();
         let mut reading = Reading::new(row.stream, (row.start_us, row.end_us), numbers, move || {
-            state.map.as_ref().map_or_else(|_| Vec::new(), |map| places(map, (range, &fetched), &disks_of))
+            let Some(Ok(map)) = state.map() else { return Vec::new() };
+            places(map, (range, &fetched), &disks_of)
         });
         if row.file.device.has_own_threads() {
             reading.is_by_time = true;
-            its.iter().for_each(|e| self.join.request(*e));
-            live.because(ZFS_BY_TIME);
+            match row.file.map() {
+                Some(Ok(_)) => {
+                    // What its cache of blocks holds is no file's by its place; all else is.
+                    reading.devices = plan.cache_numbers();
+                    live.sends_late(row.file.identity);
+                }
+                other => {
+                    live.because(
+                        other.and_then(|m| m.as_ref().err()).map_or("its map was not made in time", |w| w),
+                    );
+                    live.because(ZFS_BY_TIME);
+                    live.caches_by_sum();
+                }
+            }
+            let read =
+                Read { stream: row.stream, range: row.range, start_us: row.start_us, end_us: row.end_us };
+            if !row.range.is_empty() {
+                self.by_place.read(row.file.identity, read);
+            }
+            its.iter().for_each(|e| self.pool_request(*e, Some(row.stream)));
         } else if row.kind != RowKind::Worker {
             let (mut traced, mut disks) = (0, BTreeSet::new());
             for e in &of_the_filesystem(row, plan, its) {
@@ -612,16 +724,24 @@ impl Recorder {
     fn settle_by_map(&mut self, row: &Row) {
         let Some(live) = self.streams.get_mut(&row.stream) else { return };
         let Some(plan) = row.file.device.known_plan() else { return };
+        let no_trace = self.trace.as_ref().err().map(String::as_str);
+        if row.file.device.has_own_threads() && !plan.disks.is_empty() {
+            no_trace.iter().for_each(|why| live.because(why));
+            live.because(ZFS_BY_COUNTERS);
+            return live.asked_pool(&plan.names(), row.range.len_bytes(), row.start_us, no_trace);
+        }
         if row.inblock_bytes == 0 {
             return;
         }
-        let no_trace = self.trace.as_ref().err().map(String::as_str);
         if let Some(why) = no_trace {
             live.because(why);
         }
-        let map = match &row.file.map {
-            Ok(map) => map,
-            Err(why) => return live.unattributed(row.inblock_bytes, row.start_us, Some(why)),
+        let map = match row.file.map() {
+            Some(Ok(map)) => map,
+            None => {
+                return live.unattributed(row.inblock_bytes, row.start_us, Some("its map is not made yet"));
+            }
+            Some(Err(why)) => return live.unattributed(row.inblock_bytes, row.start_us, Some(why)),
         };
         let data: u64 = row.fetched.iter().map(|r| r.len_bytes()).sum();
         let leg = plan.legs_unknown.is_none().then_some(row.tid);
@@ -659,10 +779,13 @@ impl Recorder {
     /// Ascribes requests of our own threads that belong to no read by what lies at their place: sendfile where the
     /// cache had dropped pages.
     fn credit_by_place(&mut self, e: &BlockEvent) {
+        if self.pool_disks.contains(&e.device) {
+            return self.pool_request(*e, None);
+        }
         let found = self.files.iter().filter_map(std::sync::Weak::upgrade).find_map(|file| {
             let plan: &Plan = file.device.known_plan()?;
             let disk = plan.disks.iter().position(|d| d.number == e.device)?;
-            let offset = file.map.as_ref().ok()?.file_offset(disk, e.start_byte())?;
+            let offset = file.map()?.as_ref().ok()?.file_offset(disk, e.start_byte())?;
             Some((file.identity, offset))
         });
         let Some((file, offset)) = found else { return };
@@ -686,15 +809,22 @@ impl Recorder {
     /// Divides what is known of mirrors only as a set by the disks' own counters. `last`: a stream that ends.
     fn divide(&mut self, last: Option<StreamId>) {
         let now_us = self.clock.monotonic_us();
+        let mut moved: BTreeMap<Arc<str>, u64> = BTreeMap::new();
+        let mut asked: BTreeMap<Vec<Arc<str>>, u64> = BTreeMap::new();
+        for (disks, bytes) in self.streams.values().flat_map(|live| live.pool_shares(now_us)) {
+            *asked.entry(disks.clone()).or_default() += bytes;
+        }
         for (disk, c) in &self.counters {
             let before = self.divided_at.insert(Arc::clone(disk), c.read_bytes).unwrap_or(c.read_bytes);
             self.owed.moved(disk, c.read_bytes.saturating_sub(before));
+            moved.insert(Arc::clone(disk), c.read_bytes.saturating_sub(before));
         }
         for live in self.streams.values_mut() {
             live.placed().into_iter().for_each(|(disk, bytes)| self.owed.take(&disk, bytes));
         }
         for (id, live) in &mut self.streams {
             live.divide(now_us, &mut self.owed, last == Some(*id));
+            live.divide_pools(now_us, &moved, &asked);
             self.counters.iter().for_each(|(disk, c)| live.counter(disk, c.read_bytes));
         }
     }
@@ -765,7 +895,7 @@ impl Recorder {
         self.divide(None);
         self.owed.age();
         self.take_served(None);
-        self.settle_all();
+        self.settle_all(false);
         self.look_for_faults(now_us);
     }
 
@@ -792,7 +922,7 @@ impl Recorder {
 /// Whether md computes what a lost member held: then it takes every read apart into pages of its stripe cache.
 fn computes_pages(row: &Row, plan: &Plan) -> bool {
     let has_parity = |map: &FileMap| map.rows(row.range).iter().any(|p| !p.rebuild.is_empty());
-    plan.is_degraded() && row.file.map.as_ref().is_ok_and(|map| !map.is_btrfs() && has_parity(map))
+    plan.is_degraded() && matches!(row.file.map(), Some(Ok(map)) if !map.is_btrfs() && has_parity(map))
 }
 
 /// What the kernel's count of a thread is of bytes that came from a disk. A parity array that has lost a member refuses
@@ -812,7 +942,7 @@ fn real_inblock_bytes(row: &Row, plan: &Plan) -> u64 {
 /// Bytes of a read that were computed of others: counted with the thread, and on no disk. btrfs reads in its own threads
 /// what it computes from, and the reader's count has none of it.
 fn lost_bytes(row: &Row, plan: &Plan) -> u64 {
-    let Ok(map) = &row.file.map else { return 0 };
+    let Some(Ok(map)) = row.file.map() else { return 0 };
     if !computes_pages(row, plan) {
         return 0;
     }
@@ -825,7 +955,7 @@ fn lost_bytes(row: &Row, plan: &Plan) -> u64 {
 /// the map is certain of every byte of the read, and nothing is computed of other files' bytes.
 fn of_the_filesystem(row: &Row, plan: &Plan, its: &[BlockEvent]) -> Vec<BlockEvent> {
     let mut out = its.to_vec();
-    let Ok(map) = &row.file.map else { return out };
+    let Some(Ok(map)) = row.file.map() else { return out };
     let is_elsewhere = |e: &BlockEvent| {
         let disk = plan.disks.iter().position(|d| d.number == e.device);
         let sectors = [e.start_byte(), (e.start_byte() + e.len_bytes()).saturating_sub(512)];
@@ -841,6 +971,23 @@ fn of_the_filesystem(row: &Row, plan: &Plan, its: &[BlockEvent]) -> Vec<BlockEve
         out.iter_mut().for_each(|e| e.is_metadata |= is_elsewhere(e));
     }
     out
+}
+
+/// What of a file lies where a request goes: its first byte that does. A request may begin in the gap before.
+fn what_is_at<'a>(
+    file: &'a Arc<FileState>,
+    e: &BlockEvent,
+) -> Option<(&'a Arc<FileState>, usize, FoundInFile)> {
+    let disk = file.device.known_plan()?.disks.iter().position(|d| d.number == e.device)?;
+    let map = file.map()?.as_ref().ok()?;
+    let last = e.len_bytes().saturating_sub(512);
+    let found = [0, last, last / 2].into_iter().find_map(|at| map.find(disk, e.start_byte() + at))?;
+    Some((file, disk, found))
+}
+
+/// Whether every file of a volume that is open has a map.
+fn has_map<'a>(files: &'a [Arc<FileState>], its: impl Fn(&&'a Arc<FileState>) -> bool) -> bool {
+    files.iter().filter(its).any(|f| f.map().is_some_and(Result::is_ok))
 }
 
 fn difference(a: &DiskCounters, b: &DiskCounters) -> DiskCounters {

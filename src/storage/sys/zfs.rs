@@ -11,6 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 use spindle_base::clock;
 
+/// Where distributions put it; no search path is trusted.
+const PROGRAMS: [&str; 4] = ["/usr/sbin/zpool", "/sbin/zpool", "/usr/local/sbin/zpool", "/usr/bin/zpool"];
 /// `zpool` answers within milliseconds; it hangs while a pool is suspended.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A pool of a thousand disks takes 100 KiB.
@@ -71,7 +73,7 @@ pub(crate) fn status(pool: &str) -> Result<String, String> {
         return Err(format!("`{pool}` is no name of a pool"));
     }
     let mut last = String::new();
-    for program in ["zpool", "/usr/sbin/zpool", "/sbin/zpool", "/usr/local/sbin/zpool"] {
+    for program in PROGRAMS {
         match run(program, &["status", "-P", "-L", pool]) {
             Ok(text) => return Ok(text),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -148,6 +150,13 @@ fn run(program: &str, arguments: &[&str]) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
+/// Whether anything is in a second cache (L2ARC) of any pool: `l2_size` of `arcstats` (module/zfs/arc.c), bytes.
+pub(crate) fn has_second_cache() -> bool {
+    let text = std::fs::read_to_string("/proc/spl/kstat/zfs/arcstats").unwrap_or_default();
+    let size = text.lines().find_map(|l| l.strip_prefix("l2_size ")?.split_whitespace().last()?.parse().ok());
+    size.is_none_or(|n: u64| n > 0)
+}
+
 /// The pools of an answer, text or JSON. What is not understood is left out.
 pub(crate) fn parse(answer: &str) -> Vec<Pool> {
     if answer.trim_start().starts_with('{') {
@@ -216,6 +225,21 @@ pub(crate) fn parse(answer: &str) -> Vec<Pool> {
         open.push(list.len() - 1);
         path = open;
     }
+    out
+}
+
+/// The devices of pools, as far as they are there, by path.
+pub(crate) fn leaves(pools: &[Pool]) -> Vec<String> {
+    fn collect(vdevs: &[Vdev], out: &mut Vec<String>) {
+        for v in vdevs {
+            if v.level.is_none() && v.name.starts_with('/') {
+                out.push(v.name.clone());
+            }
+            collect(&v.children, out);
+        }
+    }
+    let mut out = Vec::new();
+    pools.iter().for_each(|p| collect(&p.vdevs, &mut out));
     out
 }
 

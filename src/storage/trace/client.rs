@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const FLUSH_PATIENCE: Duration = Duration::from_millis(250);
 /// How long a disk may take to say how it is; and `zdb` to walk a file.
 const FACT_PATIENCE: Duration = Duration::from_secs(8);
-const ZDB_PATIENCE: Duration = Duration::from_secs(35);
+const ZDB_PATIENCE: Duration = Duration::from_secs(65);
 /// Before a helper that has gone is looked for again, or started again: twice as long each time, up to the
 /// second; one that lived for that long starts from the first.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -200,11 +200,18 @@ impl Trace {
         }
     }
 
-    #[allow(dead_code, reason = "for the maps and the topology of stacks, whose rooms ask")]
-    /// What `zdb -ddddd DATASET INODE` prints.
+    /// What `zdb -Pdddddd DATASET INODE` prints.
     pub(crate) fn zdb(&self, dataset: &str, inode: u64) -> Result<String, String> {
-        let question = Question::Zdb { dataset: dataset.to_owned(), inode };
-        match self.fact(&question, ZDB_PATIENCE)? {
+        self.zdb_text(&Question::Zdb { dataset: dataset.to_owned(), inode })
+    }
+
+    /// What `zdb -C POOL` prints.
+    pub(crate) fn zdb_config(&self, pool: &str) -> Result<String, String> {
+        self.zdb_text(&Question::Zpool { pool: pool.to_owned() })
+    }
+
+    fn zdb_text(&self, question: &Question) -> Result<String, String> {
+        match self.fact(question, ZDB_PATIENCE)? {
             Fact::Zdb(text) => Ok(text),
             _ => Err(MIXED_UP.to_owned()),
         }

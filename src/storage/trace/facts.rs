@@ -24,6 +24,8 @@ pub(crate) enum Question {
     Smart { device: (u32, u32) },
     /// Where the blocks of a file on ZFS lie, as text.
     Zdb { dataset: String, inode: u64 },
+    /// What the vdevs of a ZFS pool are made of, as text.
+    Zpool { pool: String },
 }
 
 /// Its answer.
@@ -63,6 +65,9 @@ impl Question {
             Self::Zdb { dataset, inode } => crate::sys::zdb::object(dataset, *inode)
                 .map(Fact::Zdb)
                 .map_err(|e| format!("unable to ask zdb about `{dataset}`: {e}")),
+            Self::Zpool { pool } => crate::sys::zdb::config(pool)
+                .map(Fact::Zdb)
+                .map_err(|e| format!("unable to ask zdb about `{pool}`: {e}")),
         }
     }
 }

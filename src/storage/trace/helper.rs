@@ -237,7 +237,9 @@ fn send_fact(
     let fact: Result<Fact, String> = match question {
         Question::Dm { .. } => rights::with(HelperRights::MAPS, ask),
         Question::Power { .. } | Question::Smart { .. } if r.disks => rights::with(r.of_disks(), ask),
-        Question::Zdb { .. } if r.zfs => rights::lending(CapabilitySet::DAC_READ_SEARCH, ask),
+        Question::Zdb { .. } | Question::Zpool { .. } if r.zfs => {
+            rights::lending(CapabilitySet::DAC_READ_SEARCH, ask)
+        }
         _ => return Err("the helper was not given the right to ask that (--disks, --zfs)".to_owned()),
     }
     .map_err(|e| format!("rights: {e}"))?;
