@@ -3,6 +3,7 @@
 `expect` is what was built, in the words of `spindle topology --json`: `columns`, `copies` and `layout` of the volume, the
 disks by number (D0 is 0), and `nodes`: parts of nodes that must each be found somewhere in the tree. `None` is not compared.
 The figures are worked out by hand from the recipe, never taken from the server."""
+import re
 
 # MiB of the disks D0.. of every machine. The last two differ, for raid0 zones and for slices; 320 is the least that holds
 # XFS (300) and a bcache set (128 buckets).
@@ -24,6 +25,8 @@ class Case:
         self.exact, self.raw, self.busy, self.traced = more.pop("exact", True), more.pop("raw", True), more.pop("busy", ""), more.pop("traced", "all")
         # lost: shell that takes a disk away that nothing replaces: the stream must end, the server and its library stay.
         # needs: what the guest must have that Debian's kernel has not.
+        # patience: how many times the usual it may take. zdb loads a pool for half a minute on an emulated processor.
+        self.patience = more.pop("patience", 1)
         self.group, self.lost, self.needs = more.pop("group", "md"), more.pop("lost", ""), more.pop("needs", "")
         assert not more, more
 
@@ -139,15 +142,29 @@ def other_cases():
                volume(1, 1, "simple", {"kind": "bcache"}, disk_nodes(2)), group="dm", exact=False)
 
 
-def zfs_cases():
+def zfs(name, what, vdevs, numbers, expect, **more):
+    """`vdevs` in the words of zpool create; z0 .. z5 are the disks."""
     # ZFS takes whole disks only where udev makes partitions for it: it gets linear devices over them.
-    linear = "for d in %s; do dmsetup create z$(basename $d) --table \"0 $(sectors $d) linear $d 0\"; done; dmsetup mknodes"
-    for name, what, count, vdevs, expect in (
-            ("zfs-mirror", "ZFS mirror, 2 disks", 2, "mirror %s %s", volume(1, 2, "mirror", {"kind": "zfs"}, disk_nodes(2))),
-            ("zfs-mirrors", "ZFS, two mirrors", 4, "mirror %s %s mirror %s %s", volume(2, 2, "mirror", {"kind": "zfs"}, disk_nodes(4))),
-            ("zfs-raidz1", "ZFS raidz1, 4 disks", 4, "raidz1 %s %s %s %s", volume(3, 1, "parity", {"kind": "zfs"}, disk_nodes(4)))):
-        members = ["/dev/mapper/z$(basename $D%d)" % n for n in range(count)]
-        yield Case(name, what, linear % dev(*range(count)), vdevs % tuple(members), list(range(count)), expect, fs="zfs", exact=False, raw=False, group="zfs", needs="zfs")
+    build = "for d in %s; do dmsetup create z${d##*/} --table \"0 $(sectors $d) linear $d 0\"; done; dmsetup mknodes" % dev(*numbers)
+    paths = re.sub(r"\bz(\d)\b", r"$(zdev $D\1)", vdevs)
+    return Case("zfs-" + name, "ZFS, " + what, more.pop("build", build), paths, list(numbers), expect, fs="zfs", group="zfs", needs="zfs", patience=4, **more)
+
+
+def zfs_cases():
+    pool = {"kind": "zfs", "level": "pool"}
+    four, mirror = (0, 1, 2, 3), volume(1, 2, "mirror", {"kind": "zfs", "level": "mirror", "columns": 1, "copies": 2}, disk_nodes(2))
+    raidz1 = volume(3, 1, "parity", {"kind": "zfs", "level": "raidz1", "columns": 3}, disk_nodes(4))
+    yield zfs("single", "one partition", "${D0}1", (0,), volume(1, 1, "simple", pool, {"kind": "partition"}, disk_nodes(1)), build="printf 'label: gpt\n,\n' | sfdisk -q $D0 2>&1")
+    yield zfs("mirror", "a mirror, 2 disks", "mirror z0 z1", (0, 1), mirror, fault="zpool offline -f z $(zdev $D1)")
+    yield zfs("mirrors", "two mirrors", "mirror z0 z1 mirror z2 z3", four, volume(2, 2, "mirror", {**pool, "columns": 2}, disk_nodes(4)))
+    yield zfs("raidz1", "raidz1, 4 disks", "raidz1 z0 z1 z2 z3", four, raidz1, fault="zpool offline -f z $(zdev $D1)")
+    yield zfs("raidz2", "raidz2, 5 disks", "raidz2 z0 z1 z2 z3 z4", (0, 1, 2, 3, 4), volume(3, 1, "parity", {"kind": "zfs", "level": "raidz2", "columns": 3}, disk_nodes(5)))
+    yield zfs("special", "a mirror, and a special vdev for metadata", "mirror z0 z1 special z2", (0, 1, 2), volume(1, 2, "mirror", {"kind": "zfs", "level": "mirror"}, {"role": "special"}, disk_nodes(3)))
+    yield zfs("cache", "a mirror with a cache device", "mirror z0 z1 cache z2", (0, 1, 2), volume(1, 2, "mirror", {"kind": "zfs", "level": "mirror"}, {"role": "cache"}, disk_nodes(3)), exact=None)
+    yield zfs("compressed", "raidz1, lz4", "raidz1 z0 z1 z2", (0, 1, 2), volume(2, 1, "parity", {"kind": "zfs", "level": "raidz1"}, disk_nodes(3)), mkfs="-O compression=lz4")
+    yield zfs("small", "a mirror, records of 16 KiB, two copies", "mirror z0 z1", (0, 1), mirror, mkfs="-O recordsize=16K -O copies=2")
+    yield zfs("mirror-degraded", "a mirror, one of 2 offline", "mirror z0 z1", (0, 1), volume(None, None, "mirror", {"kind": "zfs", "level": "mirror", "degraded": True}), state="zpool offline z $(zdev $D1)")
+    yield zfs("raidz1-degraded", "raidz1, one of 4 offline", "raidz1 z0 z1 z2 z3", four, volume(3, 1, "parity", {"kind": "zfs", "level": "raidz1", "degraded": True}), state="zpool offline z $(zdev $D1)", traced="stripe")
 
 
 def all_cases():

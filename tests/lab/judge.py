@@ -11,8 +11,8 @@ EXACT, FALLBACK = 0.01, 0.10
 GONE = ("missing", "stale")
 # Below this a percentage says nothing: a page or two that read-ahead brought along.
 LEAST = 64 << 10
-# Threads of the kernel that read the disks for its own purposes while a stream plays.
-OWN_WORK = ("_resync", "_recover", "_reshape")
+# Who reads the disks for purposes of its own while a stream plays: threads of the kernel, and zdb, which reads them to tell a map.
+OWN_WORK = ("_resync", "_recover", "_reshape", "zdb")
 
 Finding = collections.namedtuple("Finding", "name wrong")
 # One cell of the accuracy table: bytes the record gives a disk over bytes the trace saw there.
@@ -171,12 +171,22 @@ def layout(case, evidence, row):
         given[disk].append((start, end))
     given = {disk: Spans(ranges) for disk, ranges in given.items()}
     reads = file_reads(row)
-    stray = [(disk, start, end) for disk, ranges in reads.items() for first, last in ranges for start, end in given.get(disk, Spans([])).outside(first, last)]
+    asked = reads
+    if case["fs"] == "zfs":
+        asked = {disk: [r for r in ranges if not is_gap(given.get(disk, Spans([])), *r)] for disk, ranges in reads.items()}
+    stray = [(disk, start, end) for disk, ranges in asked.items() for first, last in ranges for start, end in given.get(disk, Spans([])).outside(first, last)]
     if case["traced"] == "stripe":
         stray = [part for part in stray if not in_a_row_of(evidence, answer, part)]
     if stray:
         return "%d bytes were read that it does not place, the first %s; it places %s" % (sum(end - start for _, start, end in stray), stray[0], sample(answer))
     return covered(case, evidence, answer, reads, row["size"])
+
+
+def is_gap(given, start, end):
+    """Whether a request of ZFS reaches beside the file only between its records: it joins requests that are near each other
+    (zfs_vdev_read_gap_limit, 32 KiB), so that parity and padding are read along."""
+    outside = given.outside(start, end)
+    return bool(outside) and given.missing_bytes(start, end) < end - start and all(last - first <= 32 << 10 for first, last in outside)
 
 
 def sample(answer):
@@ -185,7 +195,9 @@ def sample(answer):
 
 def in_a_row_of(evidence, answer, part):
     """Whether a read beside the file lies in a stripe of the file: the other members of a row whose own disk is gone."""
-    array = next(value for key, value in evidence["facts"].items() if key.startswith("md") and isinstance(value, dict))
+    array = next((value for key, value in evidence["facts"].items() if key.startswith("md") and isinstance(value, dict)), None)
+    if array is None:
+        return False
     chunk, members = int(array["chunk_size"]), {m["device"]: int(m["offset"]) * 512 for m in array["members"].values()}
     usual = next(iter(members.values()))
     rows = {row for disk, start, end in places(answer, 0) for row in range((start - members.get(disk, usual)) // chunk, (end - 1 - members.get(disk, usual)) // chunk + 1)}
@@ -202,6 +214,9 @@ def covered(case, evidence, answer, reads, size):
     for extent in answer["extents"]:
         # Pieces of the copies need not be cut alike: bytes are counted by 4 KiB blocks of the extent.
         length = min(extent["length_bytes"], size - extent["offset"])
+        if answer.get("special", {}).get("stored_bytes"):
+            # What is compressed is shorter at its places.
+            length = min(length, *(sum(piece["length_bytes"] for piece in copy) for copy in extent["copies"]))
         placed += length
         left = Spans([(0, length)])
         for copy in extent["copies"]:
@@ -256,23 +271,22 @@ def seen_by_disk(row):
     return total
 
 
-def said_by_disk(row):
+def said_by_disk(case, row):
     total = collections.Counter()
     for viewer in row["viewers"]:
         for disk in viewer["record"]["disks"]:
-            total[disk["disk"]] += disk["read_bytes"]
+            # ZFS marks nothing as metadata in the trace.
+            total[disk["disk"]] += disk["read_bytes"] + (disk["metadata_bytes"] if case["fs"] == "zfs" else 0)
     return total
 
 
 def record(case, evidence, row):
     """(what is wrong or None, the cell). Exact within 1 % of each disk, the map's estimate within 10 %."""
-    seen, said = seen_by_disk(row), said_by_disk(row)
+    seen, said = seen_by_disk(row), said_by_disk(case, row)
     methods = sorted({viewer["record"]["attribution"] for viewer in row["viewers"]})
     cell = Cell(row["mode"], row["scenario"], "+".join(methods) or "none", dict(said), dict(seen), sum(viewer["record"]["read_bytes"] for viewer in row["viewers"]))
     if row["lost"]:
         return "the trace lost %d events" % row["lost"], cell
-    if case["fs"] == "zfs" and methods != ["block_trace"] and all(viewer["record"].get("why") for viewer in row["viewers"]):
-        return None, cell  # ZFS reads by threads of its own and tells nobody whose: saying so is right
     if row["mode"] == "exact" and methods != ["block_trace"]:
         return "attribution is %s: %s" % (methods, [viewer["record"].get("why") for viewer in row["viewers"]][:1]), cell
     if row["mode"] != "exact" and methods == ["none"]:

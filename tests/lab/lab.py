@@ -64,7 +64,7 @@ def boot(kernel, cases, plan, out, echo):
         trouble = None
         began = time.monotonic()
         try:
-            machine.boot(kernel, initrd, job, out, table_of_cases.DISKS, memory_mib=2048, seconds=60 + plan["seconds"] * len(cases), echo=echo)
+            machine.boot(kernel, initrd, job, out, table_of_cases.DISKS, memory_mib=2048, seconds=60 + sum(plan["seconds"] * case.patience for case in cases), echo=echo)
         except RuntimeError as error:
             trouble = str(error)
         took = time.monotonic() - began

@@ -40,6 +40,9 @@ bcache_up() {
 # gone DISK: the machine loses a disk, as when its cable is pulled.
 gone() { echo 1 > "$(readlink -f "/sys/block/$(basename "$1")/device/..")/remove"; }
 
+# zdev DISK: what a case of ZFS has over a whole disk.
+zdev() { echo "/dev/mapper/z${1##*/}"; }
+
 # down: takes apart whatever a case has built, from the top. A case says more by its own `down`.
 down() {
     set +e

@@ -102,25 +102,44 @@ def kernel(suite=None):
     return folder
 
 
-def private_apt(suite):
-    """Options of an apt with a state of its own, so that this machine's sources stay as they are."""
-    base = os.path.join(WORK, "apt-" + suite)
+def private_apt(suite=None):
+    """Options of an apt with a state of its own, so that this machine's sources stay as they are.
+
+    With a suite it knows that one only; without, the machine's own Debian suites, and of each `contrib` too."""
+    base = os.path.join(WORK, "apt-" + (suite or "own"))
     os.makedirs(os.path.join(base, "lists/partial"), exist_ok=True)
     os.makedirs(os.path.join(base, "cache/archives/partial"), exist_ok=True)
-    sources = ""
-    for folder in ("/etc/apt/sources.list", *sorted(os.path.join("/etc/apt/sources.list.d", n) for n in (os.listdir("/etc/apt/sources.list.d") if os.path.isdir("/etc/apt/sources.list.d") else []))):
-        if os.path.exists(folder):
-            sources += open(folder).read() + "\n"
-    mirror = re.search(r"^URIs:\s*(\S+)", sources, re.M) or re.search(r"^deb (?:\[[^\]]*\] )?(\S+)", sources, re.M)
-    if not mirror:
+    found = [(mirror, name) for mirror, names in sources() for name in names]
+    if not found:
         raise Unavailable("no package source is configured")
+    lines = [(found[0][0], suite)] if suite else found
     with open(os.path.join(base, "list"), "w") as out:
-        out.write("deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s %s main contrib\n" % (mirror[1], suite))
+        for mirror, name in lines:
+            out.write("deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s %s main contrib\n" % (mirror, name))
     options = []
     for key, value in (("Dir::Etc::sourcelist", base + "/list"), ("Dir::Etc::sourceparts", "/dev/null"), ("Dir::State::lists", base + "/lists"), ("Dir::Cache", base + "/cache")):
         options += ["-o", "%s=%s" % (key, value)]
     sh("apt-get", *options, "-q", "update")
     return options
+
+
+def sources():
+    """(mirror, suites) of each source of Debian's own packages, of either format that apt reads."""
+    folder = "/etc/apt/sources.list.d"
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    for path in ["/etc/apt/sources.list", *(os.path.join(folder, name) for name in names if name.endswith((".list", ".sources")))]:
+        if not os.path.exists(path):
+            continue
+        text = open(path).read()
+        if path.endswith(".sources"):
+            for part in re.split(r"\n\s*\n", text):
+                fields = {key.lower(): value.split() for key, value in re.findall(r"^([A-Za-z-]+):[ \t]*(.*)$", part, re.M)}
+                if "main" in fields.get("components", []) and any("debian-archive" in key for key in fields.get("signed-by", [])) and "deb" in fields.get("types", []):
+                    yield fields["uris"][0], fields["suites"]
+        else:
+            for mirror, name in re.findall(r"^deb (?:\[[^\]]*\] )?(\S+) (\S+) .*\bmain\b", text, re.M):
+                if "debian" in mirror:
+                    yield mirror, [name]
 
 
 def modules_of(folder):

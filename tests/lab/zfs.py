@@ -14,7 +14,7 @@ import tarfile
 import machine
 from pool import sh
 
-TOOLS = ["zfsutils-linux", "libzfs4linux", "libzpool5linux", "libnvpair3linux", "libuutil3linux"]
+TOOLS = ["zfsutils-linux", "libzfs4linux", "libzpool5linux", "libnvpair3linux", "libuutil3linux", "zfs-test"]
 
 
 def main():
@@ -34,12 +34,11 @@ def build(kernel):
     made = os.path.join(machine.WORK, "zfs-%s.tar" % version)
     if os.path.exists(made):
         return made
-    codename = os.environ.get("LAB_SUITE") or re.search(r"^VERSION_CODENAME=(\S+)", open("/etc/os-release").read(), re.M)[1]
     folder = os.path.join(machine.WORK, "zfs-build")
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(os.path.join(folder, "debs"))
     flavour = version.removesuffix("-cloud-amd64")
-    fetch(folder, codename, ["zfs-dkms", *TOOLS], version, flavour)
+    fetch(folder, ["zfs-dkms", *TOOLS], version, flavour)
     root = os.path.join(folder, "root")
     source = next(iter(glob.glob(os.path.join(root, "usr/src/zfs-*"))), None)
     if not source:
@@ -54,7 +53,7 @@ def build(kernel):
         for path in glob.glob(os.path.join(source, "module/**/*.ko"), recursive=True):
             sh("strip", "--strip-debug", path)
             archive.add(path, "lib/modules/%s/extra/%s" % (version, os.path.basename(path)))
-        for name in ("sbin/zpool", "sbin/zfs", "sbin/zdb", "sbin/mount.zfs", "usr/sbin/zdb"):
+        for name in ("sbin/zpool", "sbin/zfs", "sbin/zdb", "usr/sbin/zdb", "sbin/mount.zfs", "sbin/zinject", "usr/sbin/zinject"):
             path = os.path.join(root, name)
             if os.path.exists(path):
                 archive.add(os.path.realpath(path), "usr/bin/" + os.path.basename(name))
@@ -67,8 +66,8 @@ def build(kernel):
     return made
 
 
-def fetch(folder, codename, names, version, flavour):
-    options = machine.private_apt(codename)
+def fetch(folder, names, version, flavour):
+    options = machine.private_apt(os.environ.get("LAB_SUITE"))
     common = "linux-headers-%s-common" % flavour
     shown = sh("apt-cache", *options, "show", "--no-all-versions", "linux-headers-" + version, check=False)
     kbuild = re.search(r"(linux-kbuild-[^ ,]+)", shown)
@@ -108,7 +107,7 @@ def other_libraries(root):
     """Libraries of this machine that the tools need besides their own."""
     found = set()
     paths = ":".join(os.path.join(root, name) for name in ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"))
-    for name in ("zpool", "zfs", "zdb"):
+    for name in ("zpool", "zfs", "zdb", "zinject"):
         path = next((p for p in (os.path.join(root, "sbin", name), os.path.join(root, "usr/sbin", name)) if os.path.exists(p)), None)
         if path:
             run = subprocess.run(["ldd", path], env={**os.environ, "LD_LIBRARY_PATH": paths}, stdout=subprocess.PIPE, text=True)
