@@ -85,6 +85,7 @@ fn for_people(layout: &Layout) -> String {
         (special.degraded_bytes, "have fewer copies than they should"),
         (special.shared_bytes, "are shared with other files"),
         (special.compressed_bytes, "are stored compressed"),
+        (special.stored_bytes, "are what a copy of those takes on disks"),
         (special.unwritten_bytes, "are set aside and hold nothing yet"),
     ] {
         if bytes > 0 {

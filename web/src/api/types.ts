@@ -528,6 +528,8 @@ export interface LayoutSpecial {
   unwritten_bytes?: number;
   shared_bytes?: number;
   compressed_bytes?: number;
+  /** Of those, where their places are known: what one copy takes on disks. */
+  stored_bytes?: number;
   inline_bytes?: number;
   pending_bytes?: number;
   encrypted_bytes?: number;

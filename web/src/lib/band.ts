@@ -180,7 +180,7 @@ export function specialWords(layout: Layout): { tone: "bad" | "warn" | "plain"; 
     [s.lost_bytes, "bad", "are lost: no copy is left, and nothing to make them from"],
     [s.rebuilt_bytes, "warn", "have no copy left; each read makes them from what other disks hold"],
     [s.degraded_bytes, "warn", "have a copy on a disk that is gone or being rebuilt"],
-    [s.compressed_bytes, "plain", "are stored compressed: lengths are those of the contents"],
+    [s.compressed_bytes, "plain", s.stored_bytes ? `are stored compressed, in ${bytes(s.stored_bytes)}` : "are stored compressed: lengths are those of the contents"],
     [s.inline_bytes, "plain", "are small enough to lie within the filesystem's trees"],
     [s.unwritten_bytes, "plain", "are set aside and never written: zeros, read from no disk"],
     [s.pending_bytes, "plain", "are not on a disk yet"],
