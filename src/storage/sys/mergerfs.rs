@@ -49,6 +49,13 @@ pub(crate) fn branches(text: &[u8]) -> Vec<Branch> {
         .collect()
 }
 
+/// The name of a policy (`epmfs`, `ff`, ..; its manual, "policies").
+pub(crate) fn word(text: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(text).ok()?.trim_end_matches(['\0', '\n']);
+    let is_word = !text.is_empty() && text.len() <= 32 && text.bytes().all(|c| c.is_ascii_alphanumeric());
+    is_word.then(|| text.to_owned())
+}
+
 /// A path in an attribute.
 pub(crate) fn path(text: &[u8]) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt as _;
@@ -86,6 +93,14 @@ mod tests {
     fn locations_name_disks_and_never_paths() {
         assert_eq!(locations(b"disk1, disk12,cache\0"), ["disk1", "disk12", "cache"]);
         assert_eq!(locations(b"../../etc,..,"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_policy_is_a_word() {
+        assert_eq!(word(b"epmfs\0").as_deref(), Some("epmfs"));
+        for odd in [&b""[..], b"a b", b"\xff", b"x\nwhy", &[b'a'; 40]] {
+            assert_eq!(word(odd), None);
+        }
     }
 
     #[test]

@@ -391,6 +391,13 @@ impl Builder<'_> {
             }
             Err(why) => node.why = Some(format!("mergerfs does not tell its branches: {why}")),
         }
+        // By which rule a new file gets its branch, and one that is on several is found.
+        let rules = ["create", "search"].into_iter().filter_map(|category| {
+            let told = self.ask.attribute(&control, &format!("user.mergerfs.category.{category}")).ok()?;
+            Some(format!("{category}={}", sys::mergerfs::word(&told)?))
+        });
+        let rules: Vec<String> = rules.collect();
+        node.arrangement = (!rules.is_empty()).then(|| rules.join(" "));
         if node.children.is_empty() && node.why.is_none() {
             node.why = Some("mergerfs lists no branches".to_owned());
         }

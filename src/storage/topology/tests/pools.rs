@@ -101,6 +101,12 @@ sata sdd 8:48
 %xattr /mnt/pool/.mergerfs user.mergerfs.branches
 /mnt/disk1=RW:/mnt/disk2=NC,4294967296:/mnt/none=RO
 %%
+%xattr /mnt/pool/.mergerfs user.mergerfs.category.create
+epmfs
+%%
+%xattr /mnt/pool/.mergerfs user.mergerfs.category.search
+ff
+%%
 %xattr /mnt/pool/films/a.mkv user.mergerfs.basepath
 /mnt/disk2
 %%
@@ -118,6 +124,7 @@ fn mergerfs_shows_its_branches_and_a_file_its_own() {
         (pool.disks.as_slice(), figures(&pool)),
         (&["sdb".to_owned(), "sdc".to_owned()][..], (1, 1, LayoutKind::Simple))
     );
+    assert_eq!(pool.node.arrangement.as_deref(), Some("create=epmfs search=ff"));
     assert_eq!(pool.node.children[1].path.as_deref(), Some("/mnt/disk2"));
     assert_eq!(pool.node.children[1].state.as_deref(), Some("branch NC"));
     assert!(codes(&pool).contains(&"one_disk_per_file"));
