@@ -27,6 +27,8 @@ class Case:
         # needs: what the guest must have that Debian's kernel has not.
         # patience: how many times the usual it may take. zdb loads a pool for half a minute on an emulated processor.
         self.patience = more.pop("patience", 1)
+        # fresh: in a machine that has run nothing before it.
+        self.fresh = more.pop("fresh", False)
         self.group, self.lost, self.needs = more.pop("group", "md"), more.pop("lost", ""), more.pop("needs", "")
         assert not more, more
 
@@ -119,7 +121,10 @@ def lvm_cases():
     yield lvm("mirror", "mirror (the old target), 2 disks", "--type mirror -m 1 --mirrorlog core --nosync -L 256M", (0, 1), volume(1, 2, "mirror", {"kind": "lvm"}, disk_nodes(2)))
     yield lvm("thin", "thin volume in a pool", "--type thin -V 300M -L 260M --thinpool pool", (0,), volume(1, 1, "simple", {"kind": "lvm"}, disk_nodes(1)), exact=False)
     yield Case("lvm-cache", "LVM cache, writethrough", "vg $D0 $D1; lv lvcreate -Zn -Wn -n lv -L 280M vg $D0; lv lvcreate --type cache-pool -L 200M -n fast vg $D1; lv lvconvert --type cache -Zy --cachepool vg/fast --cachemode writethrough vg/lv; dmsetup mknodes",
-               "/dev/vg/lv", [0, 1], volume(None, None, None, {"kind": "lvm"}, disk_nodes(2)), exact=False, group="lvm")
+               "/dev/vg/lv", [0, 1], volume(None, None, None, {"kind": "lvm"}, disk_nodes(2)), exact=False, group="lvm",
+               # What the filling has brought into the cache stays there, and nothing more is copied into it: copies are the kernel's
+               # own reads, in threads that also read for streams.
+               settle="lv lvchange --cachepolicy cleaner vg/lv")
     yield Case("lvm-on-md", "LVM striped over two md mirrors", "md 1 - - $D0 $D1; MD=/dev/md1 md 1 - - $D2 $D3; vg /dev/md0 /dev/md1; lvcreate -n lv --type striped -i 2 -I 128 -L 500M",
                "/dev/vg/lv", [0, 1, 2, 3], volume(2, 2, "mirror", {"kind": "lvm", "chunk_bytes": 128 * KIB}, {"kind": "md", "level": "raid1", "_count": 2}, disk_nodes(4)), fs="xfs", group="lvm")
     slices = "for d in $D3 $D4; do printf 'label: gpt\\n,300M\\n' | sfdisk -q $d 2>&1; done; printf 'label: gpt\\n,300M\\n,60M\\n' | sfdisk -q $D5 2>&1; printf ',60M\\n' | sfdisk -q -a $D4 2>&1; "
@@ -138,8 +143,9 @@ def other_cases():
     yield Case("writecache", "dm-writecache, flushed", "dmsetup create wc --table \"0 $(sectors $D0) writecache s $D0 $D1 4096 0\"; dmsetup mknodes", "/dev/mapper/wc", [0, 1],
                volume(1, 1, "simple", disk_nodes(2)), settle="dmsetup message wc 0 flush", group="dm", exact=None)
     yield Case("bcache", "bcache without a cache set", "make-bcache -B $D0 2>&1; bcache_up $D0", "/dev/bcache0", [0], volume(1, 1, "simple", {"kind": "bcache"}, disk_nodes(1)), group="dm")
+    # The whole kernel (6.1) stops where a cache set is registered after a backing device was taken down.
     yield Case("bcache-cached", "bcache, writethrough with a cache", "make-bcache -B $D0 -C $D1 2>&1; bcache_up $D0 $D1; echo 0 > /sys/block/bcache0/bcache/sequential_cutoff", "/dev/bcache0", [0, 1],
-               volume(1, 1, "simple", {"kind": "bcache"}, disk_nodes(2)), group="dm", exact=False)
+               volume(1, 1, "simple", {"kind": "bcache"}, disk_nodes(2)), group="dm", exact=False, fresh=True)
 
 
 def zfs(name, what, vdevs, numbers, expect, **more):

@@ -132,9 +132,8 @@ def run_cases(stage, cases, plan, echo=False):
     # What came back of the last run stays: consoles, the kernel's log, the evidence.
     last = os.path.join(machine.WORK, "last")
     shutil.rmtree(last, ignore_errors=True)
-    for start in range(0, len(wanted), PER_BOOT):
-        part = wanted[start:start + PER_BOOT]
-        evidence, took = boot(kernel, part, plan, os.path.join(last, "%d" % (start // PER_BOOT + 1)), echo)
+    for number, part in enumerate(machines(wanted), 1):
+        evidence, took = boot(kernel, part, plan, os.path.join(last, "%d" % number), echo)
         print("machine (%s, kernel %s): %d stacks in %.0f s" % (machine.accelerator(), machine.modules_of(kernel)[0], len(part), took), flush=True)
         for case in part:
             findings, cells = judge.judge(case.as_json(), evidence[case.name])
@@ -147,9 +146,19 @@ def run_cases(stage, cases, plan, echo=False):
                     check(False, "there is no evidence at all")
 
 
+def machines(cases):
+    """The cases of each machine, in order."""
+    parts = []
+    for case in cases:
+        if not parts or len(parts[-1]) >= PER_BOOT or case.fresh:
+            parts.append([])
+        parts[-1].append(case)
+    return parts
+
+
 def main_run(arguments):
     stage = report.Stage("lab")
-    plan = {"do": ["layout"], "serve": FULL_SERVE, "seconds": 240, "is_whole": not (arguments.quick or arguments.brief or arguments.records)}
+    plan = {"do": ["layout"], "serve": FULL_SERVE, "seconds": 420, "is_whole": not (arguments.quick or arguments.brief or arguments.records)}
     if arguments.quick:
         plan["serve"] = []
     if arguments.records:
