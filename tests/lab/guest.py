@@ -27,6 +27,8 @@ OUT, MOUNT, FILMS = "/out", "/mnt/pool", "/mnt/pool/films"
 NOBODY = 65534
 TITLES = ["Alpha", "Beta", "Gamma"]
 MIB = 1 << 20
+# `sync_completed` is written every some stripes, and stripes are read before they are done.
+SYNC_BEHIND, SYNC_AHEAD = 1 << 20, 4 << 20
 # States of a piece that is not on its disk (any more).
 GONE = ("missing", "stale")
 
@@ -225,6 +227,31 @@ def facts():
             out[name]["members"] = {slot: {"device": os.path.basename(os.path.realpath(folder + slot + "/block")), "offset": read(folder + slot + "/offset"), "state": read(folder + slot + "/state")}
                                     for slot in sorted(os.listdir(folder)) if re.fullmatch(r"rd\d+", slot)}
     return out
+
+
+def syncing():
+    """Where each array is at work by itself: (disk, first byte, end) on every member, for what it reads there is nobody's."""
+    out = []
+    for name in os.listdir("/sys/block"):
+        folder = "/sys/block/%s/md/" % name
+        if not name.startswith("md") or read(folder + "sync_action", "idle") in ("idle", "frozen"):
+            continue
+        done = re.match(r"(\d+) / \d+", read(folder + "sync_completed"))
+        at = int(done[1]) * 512 if done else 0
+        for slot in os.listdir(folder):
+            if re.fullmatch(r"rd\d+", slot):
+                start = int(read(folder + slot + "/offset", "0")) * 512
+                out.append((os.path.basename(os.path.realpath(folder + slot + "/block")), start + at, start + at))
+    return out
+
+
+def own_work(before, after):
+    """What the arrays went over meanwhile, with what they read ahead of themselves."""
+    places = {}
+    for disk, start, end in before + after:
+        first, last = places.get(disk, (start, end))
+        places[disk] = (min(first, start), max(last, end))
+    return [(disk, max(start - SYNC_BEHIND, 0), end + SYNC_AHEAD) for disk, (start, end) in places.items()]
 
 
 def spindle(*arguments):
@@ -441,6 +468,7 @@ def one_scenario(case, server, rows, mode, scenario):
 
     def fault():
         happened.append(shell(case[scenario], check=False).strip())
+    syncs = syncing()
     with traced(case) as seen:
         viewers = [Viewer(server, rows[TITLES[number]]["id"], number, share, pace, 4 * MIB if scenario in ("fault", "lost") else None, fault)
                    for number, share, pace in SCENARIOS[scenario]]
@@ -452,7 +480,7 @@ def one_scenario(case, server, rows, mode, scenario):
             return after_a_loss(server, mode, viewers, happened)
         sessions = [viewer.session for viewer in viewers if viewer.session]
         records = still(case, server, sessions)
-    result = {"mode": mode, "scenario": scenario, "open": sessions, "seconds": round(time.monotonic() - began, 1),
+    result = {"own_work": own_work(syncs, syncing()), "mode": mode, "scenario": scenario, "open": sessions, "seconds": round(time.monotonic() - began, 1),
               "viewers": [{"film": v.number, "bytes": v.count, "error": v.error, "record": record} for v, record in zip(viewers, records)],
               "errors": [v.error for v in viewers if v.error] + (["a viewer got no session"] if len(records) < len(viewers) else []), **seen.evidence()}
     if scenario == "fault":

@@ -148,10 +148,14 @@ def places(answer, size):
 
 
 def file_reads(row, keep=lambda event: True):
-    """disk -> ranges of file data that were read."""
+    """disk -> ranges of file data that were read. What a kernel thread read where its array was being synchronised is the array's."""
     out = collections.defaultdict(list)
+    own = collections.defaultdict(list)
+    for disk, start, end in row.get("own_work", []):
+        own[disk].append((start, end))
     for disk, start, length, flags, _tid, comm, _time in row["events"]:
-        if "M" not in flags and not comm.endswith(OWN_WORK) and keep((disk, start, length)):
+        is_own = comm.endswith(OWN_WORK) or comm.startswith("md") and any(first <= start < last for first, last in own[disk])
+        if "M" not in flags and not is_own and keep((disk, start, length)):
             out[disk].append((start, start + length))
     return out
 

@@ -78,6 +78,13 @@ def run(stage):
         check(judge.record(CASE, evidence(), stream_row({"vda": 10 * MIB + 200000, "vdb": 6 * MIB}, events))[0], "two per cent too much passed")
         check(judge.record(CASE, evidence(), stream_row({"vda": 16 * MIB}, events))[0], "the right sum on the wrong disk passed")
         check(judge.record(CASE, evidence(), stream_row({"vda": 10 * MIB, "vdb": 6 * MIB}, events, attribution="sampled_map"))[0], "a fallback that was not asked for passed")
+    with stage.case("judge_takes_what_an_array_reads_where_it_is_synchronised_for_the_array_s"):
+        events = [["vda", 90 * MIB, 10 * MIB, "R", 1, "md0_raid5", 0.0], ["vda", 5 * MIB, MIB, "R", 1, "md0_raid5", 0.0]]
+        row = {**stream_row({"vda": 10 * MIB}, events), "own_work": [["vda", 4 * MIB, 8 * MIB]]}
+        check(judge.record(CASE, evidence(), row)[0] is None, judge.record(CASE, evidence(), row)[0])
+        check(judge.record(CASE, evidence(), {**row, "own_work": [["vda", 6 * MIB, 8 * MIB]]})[0], "a read outside of the resync passed")
+        events[1][5] = "read-0 md0"
+        check(judge.record(CASE, evidence(), {**row, "events": events})[0], "a reader's own read passed for the resync's")
     with stage.case("judge_lets_the_fallback_be_ten_per_cent_off_or_say_that_it_does_not_know"):
         events = [["vda", 0, 10 * MIB, "R", 1, "x", 0.0]]
         check(judge.record(CASE, evidence(), stream_row({"vda": 10 * MIB + 900000}, events, "fallback", "sampled_map"))[0] is None, "nine per cent were refused")

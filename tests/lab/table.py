@@ -17,7 +17,7 @@ disks the one that is furthest off is shown; disks with less than 64 KiB are lef
 is of the sum. md, LVM and the like are built in a virtual machine (`scripts/lab all`), the rest on loop devices (`RIG_ALL=1 RIG_CASE=accuracy
 tests/e2e/run.py`), see [TESTING.md](TESTING.md); this page is written by `scripts/lab table --write` from the results of both.
 
-- 1: one stream; 3: three streams of three files; same: three streams, two of them of one file at different places.
+- 1: one stream; 3: three streams of three files; same: three streams, two of them of one file at different places. Empty: not measured yet.
 - found: how many of the lab's checks of that stack hold (topology, layout against reads, layout against raw bytes, records, faults);
   those of loop devices are in `tests/e2e` and `tests/rigs`.
 """
