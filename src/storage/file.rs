@@ -75,12 +75,15 @@ pub(crate) struct Fetch<'a> {
     pub(crate) earlier: &'a [ByteRange],
     /// Those that began after it.
     pub(crate) later: &'a [ByteRange],
+    /// The kernel may have counted pages that it refused to fetch and counted again when it did: what is left over is
+    /// neither another read's nor fetched anew.
+    pub(crate) counts_twice: bool,
 }
 
 /// Places the fetched bytes of a read of a file of `size` bytes: on the bytes of its range that nobody had
 /// fetched yet, in order. Afterwards the set holds what is in memory, less what others are still at.
 pub(crate) fn place(fetched: &mut IntervalSet, size: u64, read: Fetch<'_>) -> Placed {
-    let Fetch { range, inblock, overshoot, earlier, later } = read;
+    let Fetch { range, inblock, overshoot, earlier, later, counts_twice } = read;
     let mut out = Placed::default();
     let limit = pages(ByteRange::new(0, size).unwrap_or(range)).end();
     let whole = pages(range);
@@ -88,7 +91,7 @@ pub(crate) fn place(fetched: &mut IntervalSet, size: u64, read: Fetch<'_>) -> Pl
     earlier.iter().for_each(|r| theirs.insert(*r));
     let free = fetched.gaps(whole).into_iter().flat_map(|gap| theirs.gaps(gap)).collect();
     let mut left = take(&mut out.ranges, free, inblock);
-    if left > 0 && !earlier.is_empty() {
+    if left > 0 && !earlier.is_empty() && !counts_twice {
         // Of two reads of the same pages the later one may have come first to the disk.
         let mut rest = fetched.clone();
         out.ranges.iter().for_each(|r| rest.insert(*r));
@@ -99,7 +102,7 @@ pub(crate) fn place(fetched: &mut IntervalSet, size: u64, read: Fetch<'_>) -> Pl
         let tail = ByteRange::new(whole.end().min(limit), whole.end().saturating_add(64 << 20).min(limit));
         left = take(&mut out.ranges, tail.map(|t| fetched.gaps(t)).unwrap_or_default(), left);
     }
-    if left >= REFETCH_BYTES {
+    if left >= REFETCH_BYTES && !counts_twice {
         // Marked pages were fetched again: the cache had dropped them.
         let mut marked = IntervalSet::default();
         marked.insert(whole);
@@ -200,6 +203,7 @@ impl FileState {
     /// The read counts as under way until `end_read`.
     pub(crate) fn fetched(&self, range: ByteRange, got: Option<ByteRange>, inblock: u64) -> Placed {
         let Some(got) = got else { return Placed { ranges: Vec::new(), metadata_bytes: inblock } };
+        let counts_twice = self.counts_twice();
         let mut cache = self.cache.lock();
         let Cache { fetched, in_flight } = &mut *cache;
         let at = in_flight.iter().position(|r| *r == range).unwrap_or(0);
@@ -207,8 +211,14 @@ impl FileState {
         place(
             fetched,
             self.identity.size_bytes,
-            Fetch { range: got, inblock, overshoot: false, earlier, later },
+            Fetch { range: got, inblock, overshoot: false, earlier, later, counts_twice },
         )
+    }
+
+    /// Whether it lies on a parity array of md that reads page by page: such a one refuses requests ahead of need while its
+    /// stripe cache is full (`R5_GAS_NOBLOCK` in drivers/md/raid5.c), and the reader asks again.
+    pub(crate) fn counts_twice(&self) -> bool {
+        matches!(self.map(), Some(Ok(map)) if map.below().reads_by_stripes())
     }
 
     /// Whether any read of it is under way.
@@ -226,7 +236,7 @@ impl FileState {
 
     /// A read that someone else made, with the kernel's read-ahead.
     pub(crate) fn note_foreign_read(&self, range: ByteRange, inblock: u64) -> Placed {
-        let read = Fetch { range, inblock, overshoot: true, earlier: &[], later: &[] };
+        let read = Fetch { range, inblock, overshoot: true, earlier: &[], later: &[], counts_twice: false };
         place(&mut self.cache.lock().fetched, self.identity.size_bytes, read)
     }
 
@@ -266,7 +276,11 @@ mod tests {
         overshoot: bool,
         earlier: &[ByteRange],
     ) -> Placed {
-        place(set, size, Fetch { range, inblock, overshoot, earlier, later: &[] })
+        place(set, size, Fetch { range, inblock, overshoot, earlier, later: &[], counts_twice: false })
+    }
+
+    fn read<'a>(range: ByteRange, inblock: u64) -> Fetch<'a> {
+        Fetch { range, inblock, overshoot: false, earlier: &[], later: &[], counts_twice: false }
     }
 
     fn placed(ranges: &[ByteRange], metadata_bytes: u64) -> Placed {
@@ -335,10 +349,21 @@ mod tests {
     #[test]
     fn a_read_that_fetched_nothing_does_not_hide_what_a_later_one_is_fetching() {
         let mut set = IntervalSet::default();
-        let first =
-            Fetch { range: r(0, 16), inblock: 8 * K, overshoot: false, earlier: &[], later: &[r(8, 16)] };
+        let first = Fetch { later: &[r(8, 16)], ..read(r(0, 16), 8 * K) };
         assert_eq!(place(&mut set, 16 * K, first), placed(&[r(0, 8)], 0));
         assert_eq!(at(&mut set, 16 * K, r(8, 16), 8 * K, false, &[]), placed(&[r(8, 16)], 0));
+    }
+
+    /// md raid5 less a disk: the first one's read-ahead was refused, and its pages counted again.
+    #[test]
+    fn what_was_counted_twice_is_neither_another_reads_nor_fetched_anew() {
+        let mut set = IntervalSet::default();
+        let twice = |range, inblock| Fetch { counts_twice: true, ..read(range, inblock) };
+        let second = Fetch { earlier: &[r(0, 2048)], ..twice(r(1024, 3072), 3000 * K) };
+        assert_eq!(place(&mut set, 1 << 30, second), placed(&[r(2048, 3072)], 1976 * K));
+        let first = twice(r(0, 2048), 3000 * K);
+        assert_eq!(place(&mut set, 1 << 30, first), placed(&[r(0, 2048)], 952 * K));
+        assert_eq!(place(&mut set, 1 << 30, twice(r(0, 2048), 1024 * K)), placed(&[], 1024 * K));
     }
 
     #[test]

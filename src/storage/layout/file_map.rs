@@ -143,11 +143,6 @@ impl FileMap {
             .min()
     }
 
-    /// Whether the filesystem itself is one of several disks.
-    pub(crate) fn is_btrfs(&self) -> bool {
-        matches!(&*self.below, Node::Btrfs { .. })
-    }
-
     /// Whether the chunk tree (btrfs) still covers all runs.
     pub(crate) fn is_covered(&self) -> bool {
         match &*self.below {

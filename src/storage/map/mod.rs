@@ -275,6 +275,38 @@ impl Node {
         }
     }
 
+    /// Whether a parity array below reads page by page through its stripe cache: it has a member that is gone or not
+    /// rebuilt yet, or is being reshaped (`raid5_make_request` in drivers/md/raid5.c).
+    pub(crate) fn reads_by_stripes(&self) -> bool {
+        let of = |members: &[Member]| members.iter().any(|m| m.node.reads_by_stripes());
+        match self {
+            Self::Disk(_) | Self::Gone(_) | Self::Nothing | Self::Opaque { .. } => false,
+            Self::Part { below, .. } | Self::Doubt { below, .. } | Self::Sealed(below) => {
+                below.reads_by_stripes()
+            }
+            Self::Chain(parts) => parts.iter().any(|(.., node)| node.reads_by_stripes()),
+            Self::Mirror(members) | Self::Striped(_, members) | Self::Raid10(_, members) => of(members),
+            Self::Parity(_, members) => {
+                members.iter().any(|m| m.fresh_bytes.is_some() || m.node.is_gone()) || of(members)
+            }
+            Self::Btrfs { devices, .. } => devices.values().any(|m| m.node.reads_by_stripes()),
+            Self::File(file) => file.below().reads_by_stripes(),
+            Self::Zfs(file) => file.pool().nodes().any(|n| n.reads_by_stripes()),
+            Self::Reshape { new, old, .. } => {
+                [new, old].iter().any(|n| matches!(&***n, Self::Parity(..)) || n.reads_by_stripes())
+            }
+        }
+    }
+
+    /// Whether it is, or is a part of, a disk that is not there any more.
+    fn is_gone(&self) -> bool {
+        match self {
+            Self::Gone(_) => true,
+            Self::Part { below, .. } | Self::Doubt { below, .. } | Self::Sealed(below) => below.is_gone(),
+            _ => false,
+        }
+    }
+
     /// The one place of a run and whether it is gone, where it is one.
     fn direct(&self, offset: u64, len_bytes: u64) -> Option<(Place, bool)> {
         match self {

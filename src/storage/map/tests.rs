@@ -96,6 +96,25 @@ fn parity_rows(layout: u32, n: usize, six: bool, rows: u64) -> Disks {
     out
 }
 
+#[test]
+fn a_parity_array_reads_by_stripes_once_a_member_is_gone_or_stale_or_it_is_reshaped() {
+    let five = |members| Node::Parity(Parity::five(2, 4, C).unwrap(), members);
+    let gone = || {
+        let below = Arc::new(Node::Gone(1));
+        Member::sound(Arc::new(Node::Part { base: 0, len_bytes: 1 << 40, below }))
+    };
+    assert!(!five(disks(4)).reads_by_stripes());
+    let mut lost = disks(4);
+    lost[1] = gone();
+    assert!(five(lost).reads_by_stripes());
+    let mut stale = disks(4);
+    stale[2].fresh_bytes = Some(0);
+    assert!(Node::Sealed(Arc::new(five(stale))).reads_by_stripes());
+    let (new, old) = (Arc::new(five(disks(4))), Arc::new(five(disks(4))));
+    assert!(Node::Reshape { position: 0, is_backwards: false, new, old }.reads_by_stripes());
+    assert!(!Node::Mirror(vec![disks(1).remove(0), gone()]).reads_by_stripes());
+}
+
 /// Every chunk of the members is found to be what its label says, and every byte is where its label is.
 fn agree(node: &Node, labels: &Disks, what: &str) {
     let columns = labels.iter().filter(|d| matches!(d[0], Label::Data(_))).count() as u64;

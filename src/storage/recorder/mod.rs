@@ -30,7 +30,6 @@ use spindle_base::sync::Mutex;
 
 use crate::device::{Disk, Plan};
 use crate::file::FileState;
-use crate::layout::FileMap;
 use crate::layout::file_map::FoundInFile;
 use crate::ledger::{Ledger, Row, RowKind, StreamId, StreamShared};
 use crate::map::piece::Role;
@@ -713,9 +712,8 @@ impl Recorder {
             live.went_to(row, disks);
             // Fetched, and no request of this thread was seen: a kernel thread's, whose turn comes, lost events, or a
             // device that is none of those that we watch.
-            let computed = lost_bytes(row, plan);
-            reading.missing_bytes =
-                real_inblock_bytes(row, plan).saturating_sub(computed).saturating_sub(traced);
+            let computed = lost_bytes(row);
+            reading.missing_bytes = real_inblock_bytes(row).saturating_sub(computed).saturating_sub(traced);
             live.unattributed(reading.missing_bytes, row.start_us, None);
         }
         self.join.read(reading);
@@ -768,7 +766,7 @@ impl Recorder {
         let disks = placed.runs.iter().filter_map(|(p, ..)| names.get(p.disk).cloned()).collect();
         live.mapped(row, &names, &placed, no_trace);
         live.went_to(row, disks);
-        let metadata = real_inblock_bytes(row, plan).saturating_sub(data);
+        let metadata = real_inblock_bytes(row).saturating_sub(data);
         match names.as_slice() {
             [only] => live.metadata(only, metadata),
             // Which disk the trees were on is not known without the trace.
@@ -919,20 +917,12 @@ impl Recorder {
     }
 }
 
-/// Whether md computes what a lost member held: then it takes every read apart into pages of its stripe cache.
-fn computes_pages(row: &Row, plan: &Plan) -> bool {
-    let has_parity = |map: &FileMap| map.rows(row.range).iter().any(|p| !p.rebuild.is_empty());
-    plan.is_degraded() && matches!(row.file.map(), Some(Ok(map)) if !map.is_btrfs() && has_parity(map))
-}
-
-/// What the kernel's count of a thread is of bytes that came from a disk. A parity array that has lost a member refuses
-/// requests ahead of need while its stripe cache is full (`R5_GAS_NOBLOCK` in drivers/md/raid5.c); they are counted when
-/// they are refused and once more when the reader, who needs them, asks for them page by page. More than the read's own
+/// What the kernel's count of a thread is of bytes that came from a disk. Where it counts twice, more than the read's own
 /// pages and a few tree blocks cannot have come.
-fn real_inblock_bytes(row: &Row, plan: &Plan) -> u64 {
+fn real_inblock_bytes(row: &Row) -> u64 {
     const TREES_BYTES: u64 = 32 << 10;
     let data: u64 = row.fetched.iter().map(|r| r.len_bytes()).sum();
-    if computes_pages(row, plan) {
+    if row.file.counts_twice() {
         row.inblock_bytes.min(data.saturating_add(TREES_BYTES))
     } else {
         row.inblock_bytes
@@ -941,9 +931,9 @@ fn real_inblock_bytes(row: &Row, plan: &Plan) -> u64 {
 
 /// Bytes of a read that were computed of others: counted with the thread, and on no disk. btrfs reads in its own threads
 /// what it computes from, and the reader's count has none of it.
-fn lost_bytes(row: &Row, plan: &Plan) -> u64 {
+fn lost_bytes(row: &Row) -> u64 {
     let Some(Ok(map)) = row.file.map() else { return 0 };
-    if !computes_pages(row, plan) {
+    if !row.file.counts_twice() {
         return 0;
     }
     let pieces = row.fetched.iter().flat_map(|r| map.pieces(*r));
