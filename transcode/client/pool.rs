@@ -1,11 +1,12 @@
 //! Starting workers before they are needed, and counting those that work.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use spindle_base::shutdown::Shutdown;
 use spindle_base::sync::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use crate::error::TranscodeError;
@@ -24,11 +25,65 @@ pub(crate) struct Pool {
     spare: Mutex<Spare, 50>,
     // Rank 51: taken alone. Workers that have done a job and may do another.
     idle: Mutex<Idle, 51>,
-    slots: Arc<Semaphore>,
+    // Rank 52: taken alone.
+    slots: Mutex<Slots, 52>,
     jobs: Semaphore,
     max_workers: usize,
     spare_stays: Duration,
     shutdown: Shutdown,
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    held: BTreeMap<u64, Held>,
+    next: u64,
+}
+
+struct Held {
+    /// Since when its worker has had nothing to do.
+    rests_since: Option<Instant>,
+    give_way: Box<dyn FnOnce() + Send>,
+}
+
+impl std::fmt::Debug for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Held").field("rests_since", &self.rests_since).finish_non_exhaustive()
+    }
+}
+
+/// The place of a worker, given back when dropped. While its worker rests another may take it.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    id: u64,
+    pool: Arc<Pool>,
+}
+
+impl Slot {
+    /// Its worker has nothing to do from now on.
+    pub(crate) fn rest(&self) {
+        if let Some(held) = self.pool.slots.lock().held.get_mut(&self.id) {
+            held.rests_since.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Its worker is about to get work; `false` if the place was taken meanwhile.
+    #[must_use]
+    pub(crate) fn work(&self) -> bool {
+        match self.pool.slots.lock().held.get_mut(&self.id) {
+            Some(held) => {
+                held.rests_since = None;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let held = self.pool.slots.lock().held.remove(&self.id);
+        drop(held);
+    }
 }
 
 /// How long a worker waits for another job: a scan's next file comes at once, or not at all.
@@ -67,7 +122,7 @@ impl Pool {
             spawner,
             spare: Mutex::default(),
             idle: Mutex::default(),
-            slots: Arc::new(Semaphore::new(max_workers)),
+            slots: Mutex::default(),
             jobs: Semaphore::new(JOBS),
             max_workers,
             spare_stays,
@@ -75,9 +130,34 @@ impl Pool {
         }
     }
 
-    /// The right to run one segmenter, if one is left.
-    pub(crate) fn slot(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.slots).try_acquire_owned().ok()
+    /// The right to run one segmenter: a place that is free, or with `insist` that of the worker that has
+    /// rested longest, whose `give_way` is called. `give_way` is what the new holder will be called by.
+    pub(crate) fn slot(
+        self: &Arc<Self>,
+        insist: bool,
+        give_way: impl FnOnce() + Send + 'static,
+    ) -> Option<Slot> {
+        let (slot, ousted) = {
+            let mut slots = self.slots.lock();
+            let mut ousted = None;
+            if slots.held.len() >= self.max_workers {
+                let longest = slots
+                    .held
+                    .iter()
+                    .filter_map(|(id, held)| held.rests_since.map(|since| (since, *id)))
+                    .min()
+                    .filter(|_| insist);
+                ousted = slots.held.remove(&longest?.1);
+            }
+            slots.next += 1;
+            let id = slots.next;
+            slots.held.insert(id, Held { rests_since: None, give_way: Box::new(give_way) });
+            (Slot { id, pool: Arc::clone(self) }, ousted)
+        };
+        if let Some(ousted) = ousted {
+            (ousted.give_way)();
+        }
+        Some(slot)
     }
 
     /// The turn of a job of one answer.
@@ -85,8 +165,10 @@ impl Pool {
         self.jobs.acquire().await.map_err(|_| TranscodeError::Stopping)
     }
 
+    /// Whether [`Pool::slot`] would give one.
     pub(crate) fn has_slot(&self) -> bool {
-        self.slots.available_permits() > 0
+        let slots = self.slots.lock();
+        slots.held.len() < self.max_workers || slots.held.values().any(|held| held.rests_since.is_some())
     }
 
     pub(crate) fn max_workers(&self) -> usize {

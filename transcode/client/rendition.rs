@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 use spindle_base::sync::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::cache::{Cache, Piece, Segment};
 use crate::error::TranscodeError;
 use crate::plan::{Plan, RenditionKey};
-use crate::pool::Pool;
+use crate::pool::{Pool, Slot};
 use crate::process::{Sender, Worker};
 use crate::protocol::{FailKind, Reply, Request, WorkerRead};
 use crate::transcoder::Registry;
@@ -211,7 +211,7 @@ struct Live {
     last_heard: Instant,
     last_used: Instant,
     speed: Option<f64>,
-    _slot: OwnedSemaphorePermit,
+    slot: Slot,
 }
 
 enum LiveState {
@@ -251,6 +251,8 @@ enum Event {
     Started(Result<(Worker, OwnedFd), TranscodeError>),
     Said(Reply),
     Died,
+    /// Another rendition has its place.
+    Ousted,
 }
 
 struct Actor {
@@ -320,6 +322,7 @@ impl Actor {
                 }
             }
             self.work().await;
+            self.rest();
             self.tell_status();
         }
         for (_, waiting) in std::mem::take(&mut self.waiting) {
@@ -342,7 +345,7 @@ impl Actor {
                 self.lonely_since = None;
                 // Opening the file takes longer than making a segment: begin before it is asked.
                 if self.workers.is_empty() && self.studio.cache.get(self.key, None).is_none() {
-                    self.start_worker(0);
+                    self.start_worker(0, false);
                 }
             }
             Command::Leave { viewer } => {
@@ -376,7 +379,7 @@ impl Actor {
         });
         if self.waiting.contains_key(&None) && self.workers.is_empty() {
             let n = self.first_wanted().unwrap_or(0);
-            if !self.start_worker(n) {
+            if !self.start_worker(n, true) {
                 self.refuse(None);
             }
         }
@@ -390,12 +393,22 @@ impl Actor {
                 Action::Grant { worker, n } => self.grant(worker, Some(n)).await,
                 Action::Seek { worker, n } => self.seek(worker, n).await,
                 Action::Start { n } => {
-                    if !self.start_worker(n) {
+                    if !self.start_worker(n, true) {
                         self.refuse(Some(n));
                     }
                 }
                 Action::Stop { worker } => self.workers.retain(|w| w.id != worker),
                 Action::Refuse { n } => self.refuse(Some(n)),
+            }
+        }
+    }
+
+    /// Workers that owe nothing, or nothing that anybody watches, give way to whoever needs a place.
+    fn rest(&self) {
+        let watched = !self.viewers.is_empty();
+        for worker in &self.workers {
+            if matches!(worker.state, LiveState::Running(_)) && !(watched && worker.is_busy()) {
+                worker.slot.rest();
             }
         }
     }
@@ -447,12 +460,15 @@ impl Actor {
         }
     }
 
-    /// Starts a worker at `n`; `false` if every slot is taken.
-    fn start_worker(&mut self, n: usize) -> bool {
-        let Some(slot) = self.studio.pool.slot() else {
+    /// Starts a worker at `n`; `false` if every slot is taken. With `insist` a worker that rests gives
+    /// way, here or elsewhere.
+    fn start_worker(&mut self, n: usize, insist: bool) -> bool {
+        let id = self.next_worker;
+        let tell = self.tell.clone();
+        let give_way = move || drop(tell.send((id, Event::Ousted)));
+        let Some(slot) = self.studio.pool.slot(insist, give_way) else {
             return false;
         };
-        let id = self.next_worker;
         self.next_worker += 1;
         let now = Instant::now();
         self.workers.push(Live {
@@ -465,7 +481,7 @@ impl Actor {
             last_heard: now,
             last_used: now,
             speed: None,
-            _slot: slot,
+            slot,
         });
         let pool = Arc::clone(&self.studio.pool);
         let input = Arc::clone(&self.input);
@@ -496,6 +512,7 @@ impl Actor {
                 self.lose(id, &TranscodeError::Crashed(what), true);
             }
             Event::Said(reply) => self.heard(at, reply),
+            Event::Ousted => drop(self.workers.remove(at)),
         }
     }
 
@@ -546,6 +563,9 @@ impl Actor {
     }
 
     async fn seek(&mut self, id: u64, n: usize) {
+        if !self.keeps_its_place(id) {
+            return;
+        }
         let Some(live) = self.workers.iter_mut().find(|w| w.id == id) else {
             return;
         };
@@ -568,7 +588,19 @@ impl Actor {
         self.tell_worker(id, &request, None).await;
     }
 
+    /// Whether the worker may work; one whose place was taken meanwhile ends here.
+    fn keeps_its_place(&mut self, id: u64) -> bool {
+        let keeps = self.workers.iter().any(|w| w.id == id && w.slot.work());
+        if !keeps {
+            self.workers.retain(|w| w.id != id);
+        }
+        keeps
+    }
+
     async fn grant(&mut self, id: u64, piece: Piece) {
+        if !self.keeps_its_place(id) {
+            return;
+        }
         let Some(live) = self.workers.iter_mut().find(|w| w.id == id) else {
             return;
         };
