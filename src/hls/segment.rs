@@ -1,5 +1,6 @@
-//! Segments and the init segment. A segment is the same bytes whichever run made it, so that its
-//! number within the plan is its identity.
+//! Segments and the init segment. A segment holds the same pictures and sound at the same times whichever run
+//! made it; its number within the plan is its identity. An encoded picture may have other bytes when it is made
+//! again, so that the tag tells one making from another.
 
 use std::sync::Arc;
 
@@ -47,8 +48,8 @@ fn respond(
     let segment = made?;
     let entity = Entity {
         size_bytes: segment.len_bytes,
-        // The URL names one session and so one plan: number and length tell the segment.
-        etag: format!("\"{name}-{:x}\"", segment.len_bytes),
+        // The URL names one session and so one plan.
+        etag: format!("\"{name}-{:x}-{:x}-{:x}\"", segment.len_bytes, segment.made().0, segment.made().1),
         modified_us: 0,
     };
     let source = Source::Segment { segment: Arc::new(segment), made_from: session.file.clone() };

@@ -9,9 +9,9 @@ use crate::keyframes::KeyframeIndex;
 /// Segments below this make players start and stop for nothing (and Safari refuse the playlist).
 pub const MIN_SEGMENT_US: i64 = 1_000_000;
 /// Lengths of the first encoded segments: short ones let the player show a picture sooner.
-const FIRST_ENCODED_US: [i64; 2] = [2_000_000, 2_000_000];
-/// Length of every further encoded segment.
-const ENCODED_US: i64 = 4_000_000;
+const FIRST_ENCODED_US: [i64; 3] = [1_000_000, 1_000_000, 2_000_000];
+/// Length of every further encoded segment: a jump waits for one to be whole.
+const ENCODED_US: i64 = 3_000_000;
 /// A day of encoded segments and then some: a length that a damaged header claims must not become a
 /// playlist of gigabytes.
 const MAX_SEGMENTS: i64 = 100_000;
@@ -45,7 +45,7 @@ pub fn copy_boundaries(index: &KeyframeIndex, target_us: i64) -> Vec<i64> {
     cuts
 }
 
-/// Cuts encoded video: two segments of two seconds for a fast start, then four seconds each.
+/// Cuts encoded video: two segments of one second and one of two for a fast start, then three seconds each.
 ///
 /// Every cut but the last lies on the picture grid of `fps`, a fraction: the encoder puts a key
 /// frame on that picture, and rounding 1001/24000 to milliseconds would drift by a picture every
@@ -146,14 +146,14 @@ mod tests {
     fn encoded_segments_start_short_and_stay_on_the_picture_grid() {
         assert_eq!(
             encode_boundaries(13_000_000, Some([25, 1])),
-            [0, 2_000_000, 4_000_000, 8_000_000, 12_000_000, 13_000_000]
+            [0, 1_000_000, 2_000_000, 4_000_000, 7_000_000, 10_000_000, 13_000_000]
         );
-        // Picture 48 of 24000/1001 is shown at 2.002 s exactly.
+        // Picture 24 of 24000/1001 is shown at 1.001 s exactly.
         assert_eq!(
             encode_boundaries(10_000_000, Some([24_000, 1_001])),
-            [0, 2_002_000, 4_004_000, 8_008_000, 10_000_000]
+            [0, 1_001_000, 2_002_000, 4_004_000, 7_007_000, 10_000_000]
         );
-        assert_eq!(encode_boundaries(4_500_000, None), [0, 2_000_000, 4_500_000]);
+        assert_eq!(encode_boundaries(4_500_000, None), [0, 1_000_000, 2_000_000, 4_500_000]);
         assert_eq!(encode_boundaries(900_000, Some([25, 1])), [0, 900_000]);
         assert!(encode_boundaries(0, None).is_empty());
     }

@@ -46,6 +46,15 @@ impl Segment {
         Ok(out.into())
     }
 
+    /// Tells this making of it from another one: an encoded picture may have other bytes when it is made
+    /// again. Inode and time of its last write, in nanoseconds.
+    #[must_use]
+    pub fn made(&self) -> (u64, i128) {
+        rustix::fs::fstat(&self.file).map_or((0, 0), |s| {
+            (s.st_ino, i128::from(s.st_mtime) * 1_000_000_000 + i128::from(s.st_mtime_nsec))
+        })
+    }
+
     /// All of it. Blocks for as long as the cache folder's disk takes.
     ///
     /// # Errors

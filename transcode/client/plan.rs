@@ -51,7 +51,7 @@ pub enum VideoPlan {
     Encode {
         /// Position of the stream in the file.
         stream: u32,
-        /// FFmpeg's codec name: `h264`.
+        /// FFmpeg's codec name: `h264` or `hevc`.
         codec: String,
         /// Widest picture in pixels; never made larger than the source.
         max_width: Option<u32>,

@@ -157,6 +157,7 @@ fn first_frame(
         rate: (25, 1),
         max_rate: None,
         preset: "",
+        quick: false,
         pixel_format: AVPixelFormat::AV_PIX_FMT_YUVJ420P,
         colors: [None, None, None],
         still: true,

@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{BufWriter, Write as _};
-use std::sync::mpsc::TryRecvError;
+use std::io::{IoSlice, Write as _};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 
 use spindle_transcode::bitstream;
@@ -18,10 +18,10 @@ use spindle_transcode::{AudioPlan, Boundaries, Container, Plan, VideoPlan, ts};
 use crate::ff::{
     self, AVCodecID, AudioSettings, Decoder, Facts, Fail, InitTrack, Input, Media, NOPTS, Packet, Result,
 };
-use crate::picture::Pictures;
+use crate::picture::{Made, Pictures};
 use crate::sound::{self, Sound};
 use crate::subtitle::Burn;
-use crate::talk::{Incoming, Talk};
+use crate::talk::{Incoming, Say, Talk};
 
 /// A key frame this much before a boundary is the boundary's: Matroska rounds to milliseconds,
 /// indexes to their own clock.
@@ -66,8 +66,8 @@ struct Track {
     pending_bytes: usize,
     /// Segments below this have all their samples.
     closed: usize,
-    /// Time of the first sample that is still inside an encoder, which ends what is before it.
-    begun_at: Option<i64>,
+    /// Times of first samples of segments that may still be inside an encoder: each ends what is before it.
+    begun: Vec<i64>,
     path: Path,
 }
 
@@ -96,6 +96,45 @@ struct CopyAudio {
     last_end: i64,
 }
 
+/// A segment that is made and not written yet.
+struct Written {
+    n: usize,
+    epoch: u32,
+    file: File,
+    head: Vec<u8>,
+    samples: Vec<Out>,
+    since: Instant,
+}
+
+/// Writes segments one after the other, so that the next is read meanwhile. What `ts` is given makes
+/// transport stream packets of the fragments. Ends with the process, or when it cannot go on.
+fn write_all(say: &Say, ts: Option<&ts::Muxer>, inbox: &Receiver<Written>) {
+    for Written { n, epoch, file, head, samples, since } in inbox {
+        let mut pieces: Vec<&[u8]> = Vec::with_capacity(samples.len() + 1);
+        pieces.push(&head);
+        pieces.extend(samples.iter().map(|o| o.data.bytes()));
+        let written = match ts {
+            None => write_out(file, &pieces),
+            // A segment in which nothing is shown has no fragment to write.
+            Some(_) if samples.is_empty() => write_out(file, &[]),
+            Some(ts) => ts
+                .segment(&pieces.concat())
+                .map_err(|e| Fail::fault(e.to_string()))
+                .and_then(|packets| write_out(file, &[&packets])),
+        };
+        match written {
+            Ok(len_bytes) => {
+                let took_us = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
+                say.send(&Reply::Done { n: Some(n), epoch, len_bytes, took_us });
+            }
+            Err(fail) => {
+                say.fail(fail);
+                return;
+            }
+        }
+    }
+}
+
 struct Segmenter<'a> {
     talk: &'a Talk,
     input: Input,
@@ -104,9 +143,10 @@ struct Segmenter<'a> {
     tracks: Vec<Track>,
     burn_stream: Option<usize>,
     init: Vec<u8>,
-    /// Writes the segments where they are no fragments.
-    ts: Option<ts::Muxer>,
+    writer: SyncSender<Written>,
     replay: VecDeque<Packet>,
+    /// A packet for which the encoder's row had no room.
+    held: Option<Packet>,
     pristine: bool,
     at_end: bool,
     next: usize,
@@ -115,6 +155,9 @@ struct Segmenter<'a> {
     grants: VecDeque<(usize, u32, File)>,
     since: Instant,
     last_word: Instant,
+    /// Packets read; with what the encoders count it tells whether anything moves.
+    packets: u64,
+    moved: u64,
     at_us: i64,
 }
 
@@ -186,7 +229,10 @@ impl<'a> Segmenter<'a> {
                         None => None,
                     };
                     let decoder = Decoder::open(&input, facts.index, true)?;
-                    Path::Video(Box::new(Pictures::new(decoder, &facts, video, &plan.boundaries.0, burn)?))
+                    let tb = facts.time_base;
+                    let to_ticks = move |t| ticks(t, tb, start_us, i64::from(ff::VIDEO_CLOCK));
+                    let b = &plan.boundaries.0;
+                    Path::Video(Box::new(Pictures::new(decoder, &facts, video, b, burn, to_ticks)?))
                 }
             };
             tracks.push(Track::new(facts, path));
@@ -216,6 +262,8 @@ impl<'a> Segmenter<'a> {
         let mut wanted: Vec<usize> = tracks.iter().map(|t| t.stream).collect();
         wanted.extend(burn_stream);
         input.only(&wanted);
+        // One is written while the next is made, and no more are kept in memory.
+        let (writer, to_write) = sync_channel(1);
         let mut me = Self {
             talk,
             input,
@@ -224,8 +272,9 @@ impl<'a> Segmenter<'a> {
             tracks,
             burn_stream,
             init: Vec::new(),
-            ts: None,
+            writer,
             replay,
+            held: None,
             pristine: true,
             at_end: false,
             next: 0,
@@ -234,12 +283,20 @@ impl<'a> Segmenter<'a> {
             grants: VecDeque::new(),
             since: Instant::now(),
             last_word: Instant::now(),
+            packets: 0,
+            moved: 0,
             at_us: 0,
         };
         me.make_init(plan)?;
-        if plan.container == Container::Mpegts {
-            me.ts = Some(ts::Muxer::new(&me.init).map_err(|e| Fail::request(e.to_string()))?);
-        }
+        let ts = match plan.container {
+            Container::Fmp4 => None,
+            Container::Mpegts => Some(ts::Muxer::new(&me.init).map_err(|e| Fail::request(e.to_string()))?),
+        };
+        let say = talk.say();
+        std::thread::Builder::new()
+            .name("segments".to_owned())
+            .spawn(move || write_all(&say, ts.as_ref(), &to_write))
+            .map_err(|e| Fail::fault(format!("unable to start a thread: {e}")))?;
         for t in &mut me.tracks {
             if let Path::CopyAudio(copy) = &mut t.path {
                 let start = t.facts.start.unwrap_or(0);
@@ -266,10 +323,9 @@ impl<'a> Segmenter<'a> {
         if let Some(stream) = self.tracks.iter().find(|t| asks(t)).map(|t| t.stream) {
             read_until(&mut self.input, stream, &mut self.replay)?;
         }
-        let first = |stream: usize| self.replay.iter().find(|p| p.stream() == stream);
         let mut encoders = Vec::new();
-        for t in &self.tracks {
-            encoders.push(match (&t.path, &plan.audio) {
+        for t in &mut self.tracks {
+            encoders.push(match (&mut t.path, &plan.audio) {
                 (Path::Video(pictures), _) => Some((pictures.sample_encoder()?, None)),
                 (
                     Path::Audio(_),
@@ -282,6 +338,7 @@ impl<'a> Segmenter<'a> {
                 _ => None,
             });
         }
+        let first = |stream: usize| self.replay.iter().find(|p| p.stream() == stream);
         let mut described = Vec::new();
         for (t, encoder) in self.tracks.iter().zip(&encoders) {
             described.push(match (&t.path, encoder) {
@@ -390,9 +447,24 @@ impl<'a> Segmenter<'a> {
         if self.last_word.elapsed() >= WORD_EVERY {
             self.last_word = Instant::now();
             self.tell_reads();
-            self.talk.send(&Reply::Progress { at_us: self.at_us });
+            let moved = self.packets + self.encoder_steps();
+            // A row that hangs says nothing, so that the server notices.
+            if moved != self.moved {
+                self.moved = moved;
+                self.talk.send(&Reply::Progress { at_us: self.at_us });
+            }
         }
         Ok(())
+    }
+
+    fn encoder_steps(&self) -> u64 {
+        self.tracks
+            .iter()
+            .map(|t| match &t.path {
+                Path::Video(pictures) => pictures.steps(),
+                _ => 0,
+            })
+            .sum()
     }
 
     fn tell_reads(&mut self) {
@@ -410,7 +482,7 @@ impl<'a> Segmenter<'a> {
             t.pending.clear();
             t.pending_bytes = 0;
             t.closed = 0;
-            t.begun_at = None;
+            t.begun.clear();
             match &mut t.path {
                 Path::CopyVideo(copy) => {
                     copy.current = None;
@@ -423,6 +495,7 @@ impl<'a> Segmenter<'a> {
             }
         }
         self.at_end = false;
+        self.held = None;
         self.placed = true;
         if n == 0 {
             if !std::mem::take(&mut self.pristine) {
@@ -526,7 +599,7 @@ impl<'a> Segmenter<'a> {
                 break;
             }
             if of == stream {
-                self.caption(&packet, at);
+                self.caption(packet.take(), at);
             }
         }
         let mut wanted: Vec<usize> = self.tracks.iter().map(|t| t.stream).collect();
@@ -535,18 +608,36 @@ impl<'a> Segmenter<'a> {
         Ok(())
     }
 
-    fn caption(&mut self, packet: &Packet, at_us: i64) {
-        for t in &mut self.tracks {
-            if let Path::Video(pictures) = &mut t.path
-                && let Some(burn) = &mut pictures.burn
-            {
-                burn.feed(packet, at_us);
-            }
+    fn caption(&mut self, packet: Packet, at_us: i64) {
+        if let Some(pictures) = self.tracks.iter_mut().find_map(Track::pictures) {
+            pictures.caption(packet, at_us);
         }
     }
 
-    /// Reads one packet and lets its track have it.
+    /// Takes what was encoded, or reads one packet and lets its track have it.
     fn advance(&mut self) -> Result<()> {
+        let mut came = false;
+        for t in &mut self.tracks {
+            came |= t.collect()?;
+        }
+        if came {
+            return Ok(());
+        }
+        if let Some(pictures) = self.tracks.iter_mut().find_map(Track::pictures) {
+            // Short enough to hear the server in between.
+            let most = Duration::from_millis(50);
+            if let Some(mut packet) = self.held.take() {
+                if !pictures.offer(&mut packet) {
+                    self.held = Some(packet);
+                    pictures.wait(most, true);
+                }
+                return Ok(());
+            }
+            if self.at_end {
+                pictures.wait(most, false);
+                return Ok(());
+            }
+        }
         let packet = match self.replay.pop_front() {
             Some(packet) => Some(packet),
             None => {
@@ -560,17 +651,18 @@ impl<'a> Segmenter<'a> {
             if !self.at_end {
                 self.at_end = true;
                 for t in &mut self.tracks {
-                    t.finish(start_us)?;
+                    t.finish()?;
                 }
             }
             return Ok(());
         };
+        self.packets += 1;
         self.pristine = false;
         let stream = packet.stream();
         if Some(stream) == self.burn_stream {
             let tb = self.input.facts(stream).time_base;
             if let Some(pts) = packet.pts().or(packet.dts()) {
-                self.caption(&packet, us(pts, tb, start_us));
+                self.caption(packet, us(pts, tb, start_us));
             }
             return Ok(());
         }
@@ -578,19 +670,19 @@ impl<'a> Segmenter<'a> {
             if let Some(pts) = packet.pts() {
                 self.at_us = us(pts, t.facts.time_base, start_us);
             }
-            t.feed(packet, start_us, next, &self.b)?;
+            self.held = t.feed(packet, start_us, next, &self.b)?;
         }
         Ok(())
     }
 
     fn is_ready(&self) -> bool {
-        if self.at_end {
+        let n = self.next;
+        if self.tracks.iter().all(|t| t.closed > n) {
             return true;
         }
-        let n = self.next;
-        let all = self.tracks.iter().all(|t| t.closed > n);
-        if all {
-            return true;
+        // What is being encoded is not missing: it comes.
+        if self.tracks.iter().any(|t| t.closed <= n && t.is_at_work()) {
+            return false;
         }
         let end = self.b.0[n + 1];
         self.tracks.iter().any(|t| {
@@ -618,8 +710,8 @@ impl<'a> Segmenter<'a> {
             }
             let at = shown_times(&taken);
             let latest = at.iter().max().copied();
-            let inside = t.begun_at.filter(|b| latest.is_some_and(|l| *b > l));
-            let following = t.pending.iter().map(|o| o.at).chain(inside).min();
+            t.begun.retain(|b| latest.is_none_or(|l| *b > l));
+            let following = t.pending.iter().map(|o| o.at).chain(t.begun.iter().copied()).min();
             let usual = taken.iter().rev().map(|o| o.duration).find(|d| *d > 0);
             let usual = usual.unwrap_or_else(|| average(&at).unwrap_or(t.timescale / 25));
             let timed = fmp4::decode_times(&at, following, usual, t.media_time);
@@ -644,22 +736,13 @@ impl<'a> Segmenter<'a> {
             })
             .collect();
         let head = fmp4::fragment_head(u32::try_from(n + 1).unwrap_or(u32::MAX), &runs);
-        let mut pieces: Vec<&[u8]> = vec![&head];
-        pieces.extend(parts.iter().flat_map(|(_, _, _, taken)| taken.iter().map(|o| o.data.bytes())));
-        let len_bytes = match &self.ts {
-            None => write_out(file, &pieces)?,
-            // A segment in which nothing is shown has no fragment to write.
-            Some(_) if parts.is_empty() => write_out(file, &[])?,
-            Some(ts) => {
-                let packets = ts.segment(&pieces.concat()).map_err(|e| Fail::fault(e.to_string()))?;
-                write_out(file, &[&packets])?
-            }
-        };
+        let samples = parts.into_iter().flat_map(|(_, _, _, taken)| taken).collect();
         self.next = n + 1;
         self.tell_reads();
-        let took_us = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.since = Instant::now();
-        self.talk.send(&Reply::Done { n: Some(n), epoch, len_bytes, took_us });
+        let since = std::mem::replace(&mut self.since, Instant::now());
+        let written = Written { n, epoch, file, head, samples, since };
+        // A writer that has ended has told why; the server ends this process.
+        let _ = self.writer.send(written);
         Ok(())
     }
 }
@@ -692,7 +775,7 @@ impl Track {
             pending: VecDeque::new(),
             pending_bytes: 0,
             closed: 0,
-            begun_at: None,
+            begun: Vec::new(),
             path,
         }
     }
@@ -702,23 +785,73 @@ impl Track {
         self.pending.push_back(out);
     }
 
-    fn feed(&mut self, packet: Packet, start_us: i64, next: usize, b: &Boundaries) -> Result<()> {
-        match self.path {
-            Path::CopyVideo(_) => self.copy_video(packet, start_us, next, b),
-            Path::CopyAudio(_) => self.copy_audio(packet, start_us, next, b),
-            Path::Video(_) => self.encode_video(Some(&packet), start_us),
-            Path::Audio(_) => self.encode_audio(Some(&packet)),
+    /// Gives the packet back if there is no room for it yet.
+    fn feed(
+        &mut self,
+        mut packet: Packet,
+        start_us: i64,
+        next: usize,
+        b: &Boundaries,
+    ) -> Result<Option<Packet>> {
+        match &mut self.path {
+            Path::CopyVideo(_) => self.copy_video(packet, start_us, next, b)?,
+            Path::CopyAudio(_) => self.copy_audio(packet, start_us, next, b)?,
+            Path::Video(pictures) => return Ok((!pictures.offer(&mut packet)).then_some(packet)),
+            Path::Audio(_) => self.encode_audio(Some(&packet))?,
+        }
+        Ok(None)
+    }
+
+    /// Nothing more is read.
+    fn finish(&mut self) -> Result<()> {
+        match &mut self.path {
+            Path::CopyVideo(_) | Path::CopyAudio(_) => {}
+            Path::Video(pictures) => {
+                pictures.end();
+                return Ok(());
+            }
+            Path::Audio(_) => self.encode_audio(None)?,
+        }
+        self.closed = usize::MAX;
+        Ok(())
+    }
+
+    fn pictures(&mut self) -> Option<&mut Pictures> {
+        match &mut self.path {
+            Path::Video(pictures) => Some(pictures),
+            _ => None,
         }
     }
 
-    fn finish(&mut self, start_us: i64) -> Result<()> {
-        match self.path {
-            Path::CopyVideo(_) | Path::CopyAudio(_) => Ok(()),
-            Path::Video(_) => self.encode_video(None, start_us),
-            Path::Audio(_) => self.encode_audio(None),
-        }?;
-        self.closed = usize::MAX;
-        Ok(())
+    /// Whether more comes of what it was given.
+    fn is_at_work(&self) -> bool {
+        match &self.path {
+            Path::Video(pictures) => !pictures.is_idle(),
+            _ => false,
+        }
+    }
+
+    /// Takes what its encoders have made; whether that was anything.
+    fn collect(&mut self) -> Result<bool> {
+        let Path::Video(pictures) = &mut self.path else { return Ok(false) };
+        let made = pictures.take()?;
+        let came = !made.is_empty();
+        let scale = |at: i64, timescale: i64| at * timescale / i64::from(ff::VIDEO_CLOCK);
+        for made in made {
+            match made {
+                Made::Begun { at } => self.begun.push(scale(at, self.timescale)),
+                Made::Segment { segment, pictures } => {
+                    for e in pictures {
+                        let at = scale(e.at, self.timescale);
+                        let data = Payload::Bytes(e.bytes);
+                        self.push(Out { segment, at, duration: 0, sync: e.sync, data });
+                    }
+                    self.closed = self.closed.max(segment + 1);
+                }
+                Made::End => self.closed = usize::MAX,
+            }
+        }
+        Ok(came)
     }
 
     fn copy_video(&mut self, packet: Packet, start_us: i64, next: usize, b: &Boundaries) -> Result<()> {
@@ -809,26 +942,6 @@ impl Track {
         let skip = if copy.adts { bitstream::adts(packet.data()).map_or(0, |a| a.header_bytes) } else { 0 };
         self.closed = self.closed.max(segment);
         self.push(Out { segment, at, duration, sync: true, data: Payload::Packet { packet, skip } });
-        Ok(())
-    }
-
-    fn encode_video(&mut self, packet: Option<&Packet>, start_us: i64) -> Result<()> {
-        let Path::Video(pictures) = &mut self.path else { return Ok(()) };
-        let tb = self.facts.time_base;
-        let mut out = Vec::new();
-        pictures.feed(packet, |t| ticks(t, tb, start_us, i64::from(ff::VIDEO_CLOCK)), &mut out)?;
-        let current = pictures.current();
-        for e in out {
-            let at = e.at * self.timescale / i64::from(ff::VIDEO_CLOCK);
-            // x264 gives start codes whatever its header is asked to be.
-            let mut bytes = Vec::with_capacity(e.packet.data().len() + 16);
-            bitstream::annex_b_to_lengths(e.packet.data(), false, &mut bytes);
-            self.push(Out { segment: e.segment, at, duration: 0, sync: e.sync, data: Payload::Bytes(bytes) });
-        }
-        if let Some((segment, at)) = current {
-            self.closed = self.closed.max(segment);
-            self.begun_at = Some(at * self.timescale / i64::from(ff::VIDEO_CLOCK));
-        }
         Ok(())
     }
 
@@ -975,19 +1088,35 @@ fn audio_settings(
     Ok(AudioSettings { encoder: encoder.to_owned(), channels, sample_rate, bit_rate })
 }
 
-/// Writes the pieces one after the other; returns their length.
-pub(crate) fn write_out(file: File, pieces: &[&[u8]]) -> Result<u64> {
-    let mut out = BufWriter::with_capacity(256 << 10, file);
+/// Most pieces in one call: IOV_MAX of Linux.
+const PIECES: usize = 1024;
+
+/// Writes the pieces one after the other; returns their length. They are gathered by the kernel: nothing is
+/// copied together first.
+pub(crate) fn write_out(mut file: File, pieces: &[&[u8]]) -> Result<u64> {
     let mut len = 0;
-    let written = pieces.iter().try_for_each(|piece| {
-        len += piece.len() as u64;
-        out.write_all(piece)
-    });
-    written.and_then(|()| out.flush()).map_err(|e| match e.raw_os_error() {
+    for pieces in pieces.chunks(PIECES) {
+        let mut slices: Vec<IoSlice<'_>> = pieces.iter().map(|p| IoSlice::new(p)).collect();
+        len += pieces.iter().map(|p| p.len() as u64).sum::<u64>();
+        let mut rest = &mut slices[..];
+        IoSlice::advance_slices(&mut rest, 0);
+        while !rest.is_empty() {
+            match file.write_vectored(rest) {
+                Ok(0) => return Err(Fail::fault("unable to write a segment: nothing was taken")),
+                Ok(n) => IoSlice::advance_slices(&mut rest, n),
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(unwritten(&e)),
+            }
+        }
+    }
+    Ok(len)
+}
+
+fn unwritten(e: &std::io::Error) -> Fail {
+    match e.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT) => {
             Fail { kind: FailKind::NoSpace, reason: "no space left".to_owned() }
         }
         _ => Fail::fault(format!("unable to write a segment: {e}")),
-    })?;
-    Ok(len)
+    }
 }

@@ -2,7 +2,7 @@
 //! that no worker outlives its server.
 
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use spindle_transcode::protocol::{Reply, Request};
 use spindle_transcode::wire;
@@ -14,7 +14,7 @@ pub(crate) type Incoming = (Request, Vec<OwnedFd>);
 
 /// Sends replies, receives requests.
 pub(crate) struct Talk {
-    socket: Arc<OwnedFd>,
+    say: Say,
     pub(crate) inbox: mpsc::Receiver<Incoming>,
 }
 
@@ -38,7 +38,7 @@ impl Talk {
                 }
             }
         })?;
-        Ok(Self { socket, inbox })
+        Ok(Self { say: Say(Arc::new(Mutex::new(socket))), inbox })
     }
 
     /// The next request. Ends the process when the server is gone.
@@ -50,7 +50,27 @@ impl Talk {
     }
 
     pub(crate) fn send(&self, reply: &Reply) {
-        if wire::send(self.socket.as_fd(), reply).is_err() {
+        self.say.send(reply);
+    }
+
+    pub(crate) fn fail(&self, fail: Fail) {
+        self.say.fail(fail);
+    }
+
+    /// The sending half, for another thread.
+    pub(crate) fn say(&self) -> Say {
+        self.say.clone()
+    }
+}
+
+/// Sends replies. One at a time: a message may go out in pieces.
+#[derive(Clone)]
+pub(crate) struct Say(Arc<Mutex<Arc<OwnedFd>>>);
+
+impl Say {
+    pub(crate) fn send(&self, reply: &Reply) {
+        let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if wire::send(socket.as_fd(), reply).is_err() {
             std::process::exit(0);
         }
     }

@@ -11,7 +11,7 @@ use crate::names;
 use crate::reason::Reason;
 
 /// Codecs that the worker encodes to.
-const ENCODED: [&str; 1] = ["h264"];
+const ENCODED: [&str; 2] = ["h264", "hevc"];
 /// No larger picture is encoded: whatever shows more decodes what it comes in, and no processor keeps up.
 const MAX_ENCODED: (u32, u32) = (1920, 1080);
 /// What such a picture needs at 60 a second (ITU-T H.264 table A-1).
@@ -297,7 +297,10 @@ pub(super) fn verdict(
         max_fps: Some(limit.and_then(|l| l.max_fps).unwrap_or(output::MAX_ENCODED_FPS)),
         max_bitrate_bps,
         profile: Some(target_profile(&codec, row)),
-        max_level: limit.and_then(|l| l.max_level).map(|l| l.min(MAX_ENCODED_LEVEL)),
+        max_level: limit
+            .and_then(|l| l.max_level)
+            .filter(|_| codec == "h264")
+            .map(|l| l.min(MAX_ENCODED_LEVEL)),
         tone_map: !matches!(video.hdr, Hdr::Sdr | Hdr::Unknown | Hdr::DvSdr),
         deinterlace: video.interlaced,
         codec,

@@ -55,6 +55,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let name = file.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     let info = transcoder.probe(File::open(file)?.into(), name).await?;
     let mut plan: Plan = serde_json::from_str(plan)?;
+    plan.clock_restarts.clone_from(&info.clock_restarts);
     if plan.boundaries.0.is_empty() {
         plan.boundaries = Boundaries(boundaries(&transcoder, file, name, &plan, info.duration_s).await?);
     }

@@ -268,7 +268,8 @@ def sy01():
         v, a = packets(path, "v:0"), packets(path, "a:0")
         check("from %s: sound begins with the picture" % start, abs(a[0][0] - min(p[0] for p in v)) <= 0.064,
               "%.3f" % (a[0][0] - min(p[0] for p in v)))
-        check("from %s: in step" % start, *sync(path))
+        if start < 59:  # there the film has no further whole second
+            check("from %s: in step" % start, *sync(path))
 
 
 def sy02():

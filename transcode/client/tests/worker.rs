@@ -21,6 +21,11 @@ use spindle_transcode::{
 };
 use tokio_util::sync::CancellationToken;
 
+#[path = "worker/shape.rs"]
+mod shape;
+#[path = "worker/step.rs"]
+mod step;
+
 fn worker_program() -> PathBuf {
     if let Ok(path) = std::env::var("SPINDLE_TRANSCODE") {
         return path.into();
@@ -257,11 +262,9 @@ async fn a_segment_has_the_same_bytes_in_whatever_order_it_is_asked_for() {
         ("a.mkv", copy()),
         ("a.ts", copy()),
         ("a.mp4", copy()),
-        ("b.mkv", (encode().0, None)),
-        ("c.mkv", (encode().0, copy().1)),
         ("d.mkv", (copy().0, encode().1)),
         ("d.ts", (copy().0, encode().1)),
-        ("d.mp4", encode()),
+        ("d.mp4", (None, encode().1)),
     ] {
         let film = lab.make(name, FILM);
         let mut seen: Vec<Option<Vec<u8>>> = vec![None; 6];
@@ -286,6 +289,45 @@ async fn a_segment_has_the_same_bytes_in_whatever_order_it_is_asked_for() {
             }
             again.close().await;
         }
+    }
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn encoded_segments_of_different_runs_have_the_same_times_and_join() {
+    let lab = Lab::new();
+    let film = lab.make("film.mkv", FILM);
+    let mut runs: Vec<(Vec<Vec<u8>>, Vec<u8>)> = Vec::new();
+    for order in [[0, 1, 2, 3, 4, 5], [5, 3, 4, 0, 1, 2], [2, 5, 1, 4, 3, 0]] {
+        let again = Lab::new();
+        let (video, audio) = encode();
+        let (rendition, _) = again.open(&film, plan(video, audio, &TWO_SECONDS));
+        let mut made = vec![Vec::new(); 6];
+        for n in order {
+            made[n] = rendition.segment(n).await.unwrap().read().unwrap().to_vec();
+        }
+        runs.push((made, rendition.init().await.unwrap().read().unwrap().to_vec()));
+        again.close().await;
+    }
+    assert!(runs.iter().all(|(_, init)| *init == runs[0].1), "one init segment for all");
+    // Each segment from another run than the one before it.
+    let mut seen: Option<[Vec<f64>; 2]> = None;
+    for first in 0..3 {
+        let mut bytes = runs[0].1.clone();
+        for n in 0..6 {
+            bytes.extend_from_slice(&runs[(first + n) % 3].0[n]);
+        }
+        let path = lab.dir.path().join("mixed.mp4");
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(decode(&path), "", "mixed from run {first} on");
+        let video = packets(&path, "v:0");
+        assert_eq!(video.len(), 300);
+        assert!(video.windows(2).all(|w| w[1].1 > w[0].1), "decode times rise");
+        // Which picture is coded as which kind may differ; which are shown when may not.
+        let mut shown: Vec<f64> = video.iter().map(|p| p.0).collect();
+        shown.sort_by(f64::total_cmp);
+        let now = [shown, packets(&path, "a:0").iter().map(|p| p.0).collect()];
+        assert_eq!(seen.get_or_insert_with(|| now.clone()), &now, "from run {first} on");
     }
     lab.close().await;
 }
@@ -351,9 +393,56 @@ async fn two_viewers_share_workers_and_a_full_house_is_said() {
     let (a, b) = tokio::join!(one.segment(0), two.segment(0));
     assert_eq!(a.unwrap().read().unwrap(), b.unwrap().read().unwrap());
     assert_eq!(input.pids.lock().unwrap().len(), 1);
+    // A worker that has work keeps its place: this one is held at it.
+    until("it rests", Duration::from_secs(60), || one.status().workers.iter().all(|w| w.granted == 0)).await;
+    let pid = input.pids.lock().unwrap()[0];
+    signal(pid, "STOP");
+    let wait = tokio::spawn({
+        let one = one.clone();
+        async move { one.segment(5).await }
+    });
+    until("it is asked for the last", Duration::from_secs(10), || {
+        one.status().workers.iter().any(|w| w.granted > 0)
+    })
+    .await;
     let (other, _) = lab.open(&film, plan(video, None, &TWO_SECONDS));
     assert_eq!(other.segment(0).await.unwrap_err().kind(), ErrorKind::OverLimit);
+    signal(pid, "CONT");
+    wait.await.unwrap().unwrap();
     assert_eq!(one.segment(6).await.unwrap_err().kind(), ErrorKind::BadInput);
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_rests_gives_way_to_a_rendition_that_has_none() {
+    let lab = Lab::with(|c| c.max_workers = 4);
+    let film = lab.make("film.mkv", FILM);
+    // Five renditions on four places, all within the seconds that a worker stays: each is served, and so is
+    // who had to give way when they go on.
+    let renditions: Vec<Rendition> = (0..5)
+        .map(|i| {
+            let audio = AudioPlan::Encode {
+                stream: 1,
+                codec: "aac".to_owned(),
+                channels: 2,
+                bitrate_bps: Some(96_000 + i * 8_000),
+                sample_rate: None,
+            };
+            lab.open(&film, plan(None, Some(audio), &TWO_SECONDS)).0
+        })
+        .collect();
+    for n in [0, 5] {
+        for rendition in &renditions {
+            rendition.segment(n).await.unwrap();
+            // Until it rests: what it makes ahead is work, too.
+            until("the worker rests", Duration::from_secs(60), || {
+                rendition.status().workers.iter().all(|w| w.granted == 0)
+            })
+            .await;
+        }
+    }
+    let workers: usize = renditions.iter().map(|r| r.status().workers.len()).sum();
+    assert!(workers <= 4, "{workers} workers on four places");
     lab.close().await;
 }
 
