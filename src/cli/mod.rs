@@ -3,6 +3,7 @@
 mod decide;
 mod identify;
 mod layout;
+mod log;
 mod probe;
 mod scan;
 mod serve;

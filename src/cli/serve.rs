@@ -1,10 +1,8 @@
 //! `spindle serve`: the server.
 
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use tracing_subscriber::filter::LevelFilter;
 
 use super::{Failure, Outcome, print};
 use crate::app::App;
@@ -82,7 +80,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
             return Err(Failure::Failed(message));
         }
     }
-    log(&config);
+    super::log::start(&config);
     spindle_storage::return_freed_memory();
     allow_many_descriptors();
     let runtime =
@@ -133,17 +131,4 @@ fn settings(arguments: &Arguments) -> Result<Config, Failure> {
         }
     }
     layers.build().map_err(|e| Failure::Usage(e.to_string()))
-}
-
-fn log(config: &Config) {
-    let level = LevelFilter::from_level(config.log_level);
-    let builder =
-        tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false);
-    // A second subscriber in one process is a test's business; the first one stays.
-    let _already = if config.log_json {
-        tracing::subscriber::set_global_default(builder.json().finish())
-    } else {
-        let color = std::io::stderr().is_terminal();
-        tracing::subscriber::set_global_default(builder.with_ansi(color).finish())
-    };
 }

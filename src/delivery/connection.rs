@@ -168,6 +168,7 @@ async fn next_request(socket: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Resul
             Class::Other => return Ok(Next::Http1),
             Class::Http2 => return Ok(Next::Http2),
             Class::Media => match parse(buffer) {
+                Parsed::Head(_, len) if len > MAX_HEAD_BYTES => return Ok(Next::Http1),
                 Parsed::Head(head, len) => {
                     buffer.drain(..len);
                     if buffer.is_empty() {
@@ -211,7 +212,8 @@ fn classify(head: &[u8]) -> Class {
     const KNOWN: [(&[u8], Class); 3] = [
         (b"GET /media/", Class::Media),
         (b"HEAD /media/", Class::Media),
-        (b"PRI * HTTP/2.0\r\n", Class::Http2),
+        // All of it (RFC 9113 section 3.4): hyper would wait for the rest without a limit.
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Class::Http2),
     ];
     let mut class = Class::Other;
     for (prefix, meaning) in KNOWN {
@@ -588,7 +590,10 @@ mod tests {
             (b"GET /mediax", Class::Other),
             (b"POST /media/", Class::Other),
             (b"get /media/", Class::Other),
-            (b"PRI * HTTP/2.0\r\n\r\nSM", Class::Http2),
+            (b"PRI * HTTP/2.0\r\n", Class::More),
+            (b"PRI * HTTP/2.0\r\n\r\nSM", Class::More),
+            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0", Class::Http2),
+            (b"PRI * HTTP/2.0\r\nHost: x", Class::Other),
             (b"\r\nGET /media/", Class::Other),
         ] {
             assert_eq!(classify(bytes), class, "{}", String::from_utf8_lossy(bytes));

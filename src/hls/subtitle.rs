@@ -10,6 +10,7 @@ use spindle_media::subtitle::{Format, to_webvtt};
 use spindle_storage::{MediaFile, Storage, StreamId};
 use spindle_transcode::ts::START_TICKS;
 use spindle_transcode::{Container, Transcoder};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::delivery::entity;
 use crate::delivery::problem::Problem;
@@ -24,23 +25,60 @@ const MAX_CACHE_BYTES: usize = 32 << 20;
 /// File and stream of what was converted.
 type Key = (u64, u64, i64, u32);
 
+/// Conversions at the same time: each holds the whole text several times over.
+const CONVERSIONS: usize = 2;
+/// What an entry costs besides its text.
+const ENTRY_BYTES: usize = 256;
+
+/// Text, or why there is none: that is not tried again.
+type Converted = Result<Bytes, String>;
+
 /// Converted subtitles, the oldest dropped first.
-#[derive(Default)]
-pub struct Cache(Mutex<VecDeque<(Key, Bytes)>, 70>);
+pub struct Cache {
+    entries: Mutex<VecDeque<(Key, Converted)>, 70>,
+    turns: Semaphore,
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        Self { entries: Mutex::default(), turns: Semaphore::new(CONVERSIONS) }
+    }
+}
 
 impl Cache {
-    fn get(&self, key: &Key) -> Option<Bytes> {
-        self.0.lock().iter().find(|(k, _)| k == key).map(|(_, text)| text.clone())
+    fn get(&self, key: &Key) -> Option<Converted> {
+        self.entries.lock().iter().find(|(k, _)| k == key).map(|(_, text)| text.clone())
     }
 
-    fn put(&self, key: Key, text: Bytes) {
-        let mut entries = self.0.lock();
+    fn put(&self, key: Key, text: Converted) {
+        let size = |text: &Converted| ENTRY_BYTES + text.as_ref().map_or_else(String::len, Bytes::len);
+        let mut entries = self.entries.lock();
         entries.push_back((key, text));
-        let mut total: usize = entries.iter().map(|(_, t)| t.len()).sum();
+        let mut total: usize = entries.iter().map(|(_, t)| size(t)).sum();
         while total > MAX_CACHE_BYTES && entries.len() > 1 {
-            total -= entries.pop_front().map_or(0, |(_, t)| t.len());
+            total -= entries.pop_front().map_or(0, |(_, t)| size(&t));
         }
     }
+
+    /// What is known of `key`, or a turn to convert it: whoever waited for one finds what others did meanwhile.
+    async fn turn(&self, key: &Key) -> Result<Turn<'_>, Problem> {
+        if let Some(known) = self.get(key) {
+            return Ok(Turn::Known(known));
+        }
+        let turn = self.turns.acquire().await;
+        let turn = turn.map_err(|_| Problem::new(ErrorKind::Unavailable, "the server is stopping"))?;
+        Ok(self.get(key).map_or(Turn::Yours(turn), Turn::Known))
+    }
+}
+
+enum Turn<'a> {
+    Known(Converted),
+    /// Held until the conversion is over.
+    Yours(SemaphorePermit<'a>),
+}
+
+fn told(converted: Converted) -> Result<Bytes, Problem> {
+    converted.map_err(|why| Problem::new(ErrorKind::Unreadable, why))
 }
 
 /// What a conversion needs.
@@ -96,22 +134,22 @@ fn with_clock(text: &[u8]) -> Bytes {
 async fn text(session: &Session, source: &SubtitleSource, tools: &Tools<'_>) -> Result<Bytes, Problem> {
     let Some(path) = &source.path else {
         let key = key(&session.file, source.stream);
-        if let Some(known) = tools.cache.get(&key) {
-            return Ok(known);
-        }
-        let fd = session.file.worker_fd();
-        let fd = fd.map_err(|e| {
-            Problem::new(ErrorKind::Unavailable, format!("unable to open the film again: {e}"))
-        })?;
+        let _turn = match tools.cache.turn(&key).await? {
+            Turn::Known(known) => return told(known),
+            Turn::Yours(turn) => turn,
+        };
+        let fd = session.file.open_again().await?;
+        // A worker that fails may have been short of time or memory: that is tried again.
         let text = tools.transcoder.subtitle_vtt(fd, source.stream).await?;
-        tools.cache.put(key, text.clone());
+        tools.cache.put(key, Ok(text.clone()));
         return Ok(text);
     };
     let file = tools.storage.open(path, StreamId::BACKGROUND).await?;
     let key = key(&file, source.stream);
-    if let Some(known) = tools.cache.get(&key) {
-        return Ok(known);
-    }
+    let _turn = match tools.cache.turn(&key).await? {
+        Turn::Known(known) => return told(known),
+        Turn::Yours(turn) => turn,
+    };
     let bytes = whole(&file).await?;
     let language = source.language.clone();
     let format = Format::from_word(&source.codec).ok_or_else(|| {
@@ -122,9 +160,9 @@ async fn text(session: &Session, source: &SubtitleSource, tools: &Tools<'_>) -> 
     let converted = tokio::task::spawn_blocking(move || to_webvtt(&bytes, format, language.as_deref()))
         .await
         .map_err(|_| Problem::new(ErrorKind::Fault, "unable to convert the subtitles"))?;
-    let text = Bytes::from(converted.map_err(|e| Problem::new(ErrorKind::Unreadable, e.to_string()))?);
-    tools.cache.put(key, text.clone());
-    Ok(text)
+    let converted = converted.map(Bytes::from).map_err(|e| e.to_string());
+    tools.cache.put(key, converted.clone());
+    told(converted)
 }
 
 fn key(file: &MediaFile, stream: u32) -> Key {

@@ -8,11 +8,12 @@ mod open;
 mod record;
 mod volumes;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use serde::{Deserialize, Serialize};
 use spindle_base::clock::{SharedClock, rfc3339};
 use spindle_base::shutdown::Shutdown;
@@ -38,6 +39,12 @@ use input::SharedInputs;
 const TICK: Duration = Duration::from_secs(1);
 /// How often the record of a live session is saved, in ticks: what a killed server may lose.
 const SAVE_EVERY_TICKS: u64 = 10;
+/// Sessions that one user may have: a household's televisions, and players that were closed without a word.
+const MAX_PER_USER: usize = 32;
+/// Sessions that end at the same time when the server stops.
+const CLOSING: usize = 16;
+/// Records that wait for a database that cannot be written.
+const MAX_UNSAVED: usize = 64;
 /// Events that a slow listener may be behind.
 const EVENTS: usize = 64;
 
@@ -68,9 +75,14 @@ struct Inner {
     live: Mutex<HashMap<String, Arc<Session>>, 20>,
     inputs: SharedInputs,
     failures: Mutex<Failures, 21>,
+    /// Sessions that have ended and could not be written yet.
+    unsaved: Mutex<VecDeque<Ended>, 22>,
     next_stream: AtomicU64,
     events: broadcast::Sender<Event>,
 }
+
+/// A session that has ended, its record, and when (microseconds since the Unix epoch).
+type Ended = (Arc<Session>, Option<IoRecord>, i64);
 
 /// Something to tell the pages.
 #[derive(Debug, Clone)]
@@ -209,8 +221,10 @@ struct Live {
     position_s: f64,
     paused: bool,
     buffered_s: Option<f64>,
-    seen_us: i64,
-    reported_us: i64,
+    /// By the clock that nobody sets.
+    seen_us: u64,
+    /// The same; 0: not yet.
+    reported_us: u64,
     played_s: f64,
     rates: HashMap<String, u64>,
     totals: HashMap<String, u64>,
@@ -314,7 +328,7 @@ impl std::ops::Deref for Attached {
 impl Drop for Attached {
     fn drop(&mut self) {
         self.0.requests.fetch_sub(1, Ordering::Relaxed);
-        self.0.live.lock().seen_us = self.1.unix_us();
+        self.0.live.lock().seen_us = self.1.monotonic_us();
     }
 }
 
@@ -329,6 +343,7 @@ impl Sessions {
             live: Mutex::default(),
             inputs,
             failures: Mutex::default(),
+            unsaved: Mutex::default(),
             next_stream: AtomicU64::new(1),
             events,
         }));
@@ -350,7 +365,7 @@ impl Sessions {
         let id = self.0.parts.key.verify(signed, now_us / 1_000_000)?;
         let session = self.0.live.lock().get(id).cloned()?;
         session.requests.fetch_add(1, Ordering::Relaxed);
-        session.live.lock().seen_us = now_us;
+        session.live.lock().seen_us = self.0.parts.clock.monotonic_us();
         Some(Attached(session, self.0.parts.clock.clone()))
     }
 
@@ -386,7 +401,7 @@ impl Sessions {
             return Err(SessionError::BadPosition);
         }
         let session = self.own(user, id)?;
-        let played_s = session.note(report, self.0.parts.clock.unix_us());
+        let played_s = session.note(report, self.0.parts.clock.monotonic_us());
         let progress = Progress { position_s: report.position_s, played_s };
         self.0.parts.library.progress(&user.id, &session.item, progress).await?;
         self.tell(&session, false);
@@ -426,7 +441,7 @@ impl Sessions {
         if of_the_way && method == Method::Transcode {
             // Whatever it is, the next try begins anew.
             self.0.failures.lock().forget(&client);
-            self.close(&session).await?;
+            self.close(&session).await;
             return Err(SessionError::Refused {
                 file: session.file_name.clone(),
                 reason: spindle_playback::Reason::EveryWayFailed,
@@ -442,17 +457,18 @@ impl Sessions {
         if of_the_way {
             next.failed = Some(choice::next_failed(next.failed, method));
         }
-        self.close(&session).await?;
+        self.close(&session).await;
         self.open(next).await
     }
 
     /// Ends a session and keeps its record.
     ///
     /// # Errors
-    /// No such session of this user; the record could not be written.
+    /// No such session of this user.
     pub async fn end(&self, user: &User, id: &str) -> Result<(), SessionError> {
         let session = self.own(user, id)?;
-        self.close(&session).await
+        self.close(&session).await;
+        Ok(())
     }
 
     /// The I/O record, live or from the history.
@@ -471,6 +487,14 @@ impl Sessions {
             let record = self.record(session.stream).await;
             return record.map(|record| session.io_view(record)).ok_or_else(|| SessionError::no_such(id));
         }
+        let unsaved = self.0.unsaved.lock().iter().find(|(s, _, _)| s.id == id).cloned();
+        if let Some((session, record, _)) = unsaved {
+            if !may_see(user, &session.user.id) {
+                return Err(SessionError::no_such(id));
+            }
+            let record = record.ok_or_else(|| SessionError::NotRecorded(session.id.clone()))?;
+            return Ok(session.io_view(record));
+        }
         let entry = self.0.parts.library.history_entry(id).await.map_err(|_| SessionError::no_such(id))?;
         if !entry.user.as_deref().is_some_and(|owner| may_see(user, owner)) && user.role != Role::Admin {
             return Err(SessionError::no_such(id));
@@ -484,11 +508,60 @@ impl Sessions {
 
     /// Ends every session: at shutdown, so that records are whole.
     pub async fn close_all(&self) {
+        let sessions = futures_util::stream::iter(self.snapshot());
+        sessions.for_each_concurrent(CLOSING, |session| async move { self.close(&session).await }).await;
+        self.save_unsaved().await;
+    }
+
+    /// The sessions that are one too many for a user: whoever was silent for longest.
+    async fn end_surplus(&self, user: &str) {
+        let surplus = {
+            let live = self.0.live.lock();
+            let mut own: Vec<_> = live.values().filter(|s| s.user.id == user).cloned().collect();
+            drop(live);
+            own.sort_by_key(|s| (s.requests.load(Ordering::Relaxed), s.live.lock().seen_us));
+            own.truncate(own.len().saturating_sub(MAX_PER_USER));
+            own
+        };
+        for session in surplus {
+            tracing::info!(session = %session.id, "session ended: its user has opened too many others");
+            self.close(&session).await;
+        }
+    }
+
+    /// Ends sessions whose sign-in is over: signed out, removed, or with a new password.
+    async fn end_signed_out(&self) {
         for session in self.snapshot() {
-            if let Err(error) = self.close(&session).await {
-                tracing::warn!(session = %session.id, %error, "unable to keep the record of a session");
+            match self.0.parts.library.user_of_token(&session.request.token_hash).await {
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    tracing::info!(session = %session.id, "session ended: its sign-in is over");
+                    self.close(&session).await;
+                }
+                Err(error) => return tracing::warn!(%error, "unable to look up the sign-ins of sessions"),
             }
         }
+    }
+
+    /// Tries again to keep records that could not be written.
+    async fn save_unsaved(&self) {
+        let waiting: Vec<_> = self.0.unsaved.lock().drain(..).collect();
+        for (session, record, ended_us) in waiting {
+            self.keep(session, record, ended_us).await;
+        }
+    }
+
+    /// Keeps the history and the record of a session that has ended; what cannot be written (a full disk) waits.
+    async fn keep(&self, session: Arc<Session>, record: Option<IoRecord>, ended_us: i64) {
+        let Err(error) = self.save(&session, record.clone(), Some(ended_us)).await else { return };
+        tracing::warn!(session = %session.id, %error, "unable to keep the record of a session; it is tried again");
+        let mut unsaved = self.0.unsaved.lock();
+        if unsaved.len() >= MAX_UNSAVED
+            && let Some((lost, _, _)) = unsaved.pop_front()
+        {
+            tracing::error!(session = %lost.id, "the record of a session is lost: too many could not be written");
+        }
+        unsaved.push_back((session, record, ended_us));
     }
 
     fn snapshot(&self) -> Vec<Arc<Session>> {
@@ -500,20 +573,19 @@ impl Sessions {
         session.filter(|s| may_see(user, &s.user.id)).ok_or_else(|| SessionError::no_such(id))
     }
 
-    async fn close(&self, session: &Arc<Session>) -> Result<(), SessionError> {
+    async fn close(&self, session: &Arc<Session>) {
         // Whoever takes it out of the map ends it; a second close finds nothing.
         if self.0.live.lock().remove(&session.id).is_none() {
-            return Ok(());
+            return;
         }
         self.0.inputs.leave(session.stream);
         let ended_us = self.0.parts.clock.unix_us();
         let (storage, stream) = (self.0.parts.storage.clone(), session.stream);
         // It waits for the last events of the trace: not on the executor.
         let ending = tokio::task::spawn_blocking(move || storage.end(stream));
-        let record = ending.await.map_err(|_| SessionError::Stopping)?;
-        self.save(session, record, Some(ended_us)).await?;
+        let record = ending.await.unwrap_or_default();
+        self.keep(Arc::clone(session), record, ended_us).await;
         self.tell(session, true);
-        Ok(())
     }
 
     /// Keeps the history, and the record if there is one.
@@ -578,14 +650,16 @@ impl Sessions {
     }
 
     async fn tick(&self, save: bool) {
-        let now_us = self.0.parts.clock.unix_us();
+        let now_us = self.0.parts.clock.monotonic_us();
         let mut rates = IoRates::default();
+        if save {
+            self.save_unsaved().await;
+            self.end_signed_out().await;
+        }
         for session in self.snapshot() {
             if session.is_silent(now_us, self.0.parts.idle_s) {
                 tracing::info!(session = %session.id, "session ended: nothing was heard of its client");
-                if let Err(error) = self.close(&session).await {
-                    tracing::warn!(session = %session.id, %error, "unable to keep the record of a session");
-                }
+                self.close(&session).await;
                 continue;
             }
             let record = self.record(session.stream).await;
@@ -619,11 +693,11 @@ impl Session {
 
     /// Takes a report and gives the seconds really played so far, by our clock: time between two
     /// reports of which the first did not say "paused".
-    fn note(&self, report: Report, now_us: i64) -> f64 {
+    fn note(&self, report: Report, now_us: u64) -> f64 {
         let mut live = self.live.lock();
         if live.reported_us > 0 && !live.paused {
             #[expect(clippy::cast_precision_loss, reason = "microseconds of one session fit 53 bits")]
-            let passed_s = (now_us - live.reported_us).max(0) as f64 / 1e6;
+            let passed_s = now_us.saturating_sub(live.reported_us) as f64 / 1e6;
             // A client that was silent for minutes did not prove that it played.
             live.played_s += passed_s.min(60.0);
         }
@@ -635,9 +709,9 @@ impl Session {
         live.played_s
     }
 
-    fn is_silent(&self, now_us: i64, idle_s: u64) -> bool {
-        let idle_us = i64::try_from(idle_s.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
-        self.requests.load(Ordering::Relaxed) == 0 && now_us - self.live.lock().seen_us > idle_us
+    fn is_silent(&self, now_us: u64, idle_s: u64) -> bool {
+        let silent_us = now_us.saturating_sub(self.live.lock().seen_us);
+        self.requests.load(Ordering::Relaxed) == 0 && silent_us > idle_s.saturating_mul(1_000_000)
     }
 
     /// Bytes a second by disk since the last call, which comes once a tick.

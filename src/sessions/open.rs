@@ -27,6 +27,8 @@ use super::{Cut, Delivery, Live, Session, SessionError, Sessions};
 const COPY_TARGET_US: i64 = 6_000_000;
 /// A URL is valid for as long as anybody watches in one go; the session ends it long before.
 const URL_LIFE_S: i64 = 24 * 3600;
+/// How long `/play` waits for a file to be opened: a disk that sleeps needs as long to wake up.
+const OPEN_PATIENCE: Duration = Duration::from_secs(30);
 /// How long `/play` waits for the key frames of a file that has no index yet.
 const KEYFRAME_PATIENCE: Duration = Duration::from_secs(12);
 /// How long `/play` waits for the question which disks hold the file.
@@ -37,6 +39,8 @@ const LAYOUT_PATIENCE: Duration = Duration::from_secs(2);
 pub struct Open {
     /// Who.
     pub user: User,
+    /// The sign-in that it is asked by: the session ends with it.
+    pub token_hash: [u8; 32],
     /// Id of the item.
     pub item: String,
     /// Id of the version; the best if absent.
@@ -168,7 +172,9 @@ impl Sessions {
         let opened = self.open_file(&open, playable, part, stream).await;
         if opened.is_err() {
             self.0.inputs.leave(stream);
-            drop(parts.storage.end(stream));
+            let storage = parts.storage.clone();
+            // It waits for the last events of the trace: not on the executor, and nobody waits for it.
+            drop(tokio::task::spawn_blocking(move || storage.end(stream)));
         }
         let mut opened = opened?;
         opened.parts = count;
@@ -198,8 +204,13 @@ impl Sessions {
         stream: StreamId,
     ) -> Result<Opened, SessionError> {
         let parts = &self.0.parts;
-        let file = parts.storage.open(&part.path, stream).await.map_err(|error| {
-            tracing::warn!(file = %part.name, %error, "unable to open a file that was asked for");
+        let opening = tokio::time::timeout(OPEN_PATIENCE, parts.storage.open(&part.path, stream)).await;
+        let opened = opening.map_err(|_| {
+            tracing::warn!(file = ?part.name, "a file that was asked for could not be opened in time: its disk does not answer");
+            SessionError::Unavailable(part.name.clone())
+        })?;
+        let file = opened.map_err(|error| {
+            tracing::warn!(file = ?part.name, %error, "unable to open a file that was asked for");
             SessionError::Unavailable(part.name.clone())
         })?;
         let info = match part.info.clone() {
@@ -216,7 +227,10 @@ impl Sessions {
         if let Some(reason) = decision.refusal {
             return Err(SessionError::Refused { file: part.name, reason });
         }
-        self.remember(&open.user, &playable, &info, &choice).await?;
+        if let Err(error) = self.remember(&open.user, &playable, &info, &choice).await {
+            // Playing matters more than what is remembered for the next time.
+            tracing::warn!(%error, "unable to keep the chosen tracks");
+        }
         let delivery = self.delivery(&decision, &info, &part, &file, stream).await?;
         let storage = self.storage_view(&part).await;
         let id = new_id();
@@ -272,18 +286,23 @@ impl Sessions {
             version: playable.version,
             started_us: now_us,
             requests: AtomicUsize::new(0),
-            live: Mutex::new(Live { position_s: start_s, seen_us: now_us, ..Live::default() }),
+            live: Mutex::new(Live {
+                position_s: start_s,
+                seen_us: parts.clock.monotonic_us(),
+                ..Live::default()
+            }),
         };
         let session = Arc::new(session);
         self.0.live.lock().insert(id, Arc::clone(&session));
         self.tell(&session, false);
         tracing::info!(session = %session.id, item = %session.item, method = super::word(session.decision.method), client = %session.client, "session opened");
+        self.end_surplus(&session.user.id).await;
         Ok(opened)
     }
 
     /// A file that the scanner has not come to yet is examined now.
     async fn probe_now(&self, file: &MediaFile, name: &str) -> Result<MediaInfo, SessionError> {
-        let fd = duplicate(file)?;
+        let fd = file.open_again().await?;
         let probed = self.0.parts.transcoder.probe(fd, name).await;
         probed.map_err(|error| match error.kind() {
             spindle_base::error::ErrorKind::Unreadable => {
@@ -354,7 +373,7 @@ impl Sessions {
         if let Some(index) = self.0.parts.library.keyframes(&part.id).await? {
             return Ok(index);
         }
-        let fd = duplicate(file)?;
+        let fd = file.open_again().await?;
         let (library, transcoder) = (self.0.parts.library.clone(), self.0.parts.transcoder.clone());
         let (id, name) = (part.id.clone(), part.name.clone());
         let collecting = tokio::spawn(async move {
@@ -394,11 +413,6 @@ impl Sessions {
             },
         }
     }
-}
-
-fn duplicate(file: &MediaFile) -> Result<std::os::fd::OwnedFd, SessionError> {
-    let copy = file.worker_fd();
-    copy.map_err(|error| SessionError::Unavailable(format!("a second handle of the file ({error})")))
 }
 
 fn file_key(file: &MediaFile) -> FileKey {

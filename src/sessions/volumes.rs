@@ -85,10 +85,8 @@ impl Sessions {
 
     /// With at most `max_pieces` listed; the sums are of the whole file.
     pub(super) async fn layout_of(&self, path: &Path, max_pieces: usize) -> Result<Layout, SessionError> {
-        let (storage, path) = (self.0.parts.storage.clone(), path.to_owned());
         let options = LayoutOptions { max_pieces, ..LayoutOptions::default() };
-        let asked = tokio::task::spawn_blocking(move || storage.layout_with(&path, &options));
-        Ok(asked.await.map_err(|_| SessionError::Stopping)??)
+        Ok(self.0.parts.storage.layout_of(path, options).await?)
     }
 }
 

@@ -190,12 +190,16 @@ impl Pool {
 
     /// Puts a request in the queue.
     pub(crate) fn submit(&self, job: Job) -> Result<(), StorageError> {
+        // Dropped after the lock is: with the last request of a file goes the file, which asks for its own close here.
+        let mut gone = Vec::new();
         let mut state = self.0.lock();
         if state.is_closed || state.is_retired {
             return Err(StorageError::Closed);
         }
         if state.waiting.len() >= MAX_WAITING {
-            state.waiting.retain(|j| (j.wanted)());
+            for job in std::mem::take(&mut state.waiting) {
+                if (job.wanted)() { state.waiting.push_back(job) } else { gone.push(job) }
+            }
             if state.waiting.len() >= MAX_WAITING {
                 return Err(StorageError::QueueFull { device: self.0.name.clone(), waiting: MAX_WAITING });
             }

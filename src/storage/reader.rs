@@ -38,7 +38,8 @@ const MIN_READ_BYTES: u64 = 128 << 10;
 pub struct MediaFile(Arc<Inner>);
 
 pub(crate) struct Inner {
-    fd: OwnedFd,
+    /// There until it is dropped.
+    fd: Option<OwnedFd>,
     path: PathBuf,
     state: Arc<FileState>,
     stream: StreamId,
@@ -123,7 +124,7 @@ impl MediaFile {
             opening.shared.logs.lock().push(Arc::clone(&served));
         }
         Self(Arc::new(Inner {
-            fd,
+            fd: Some(fd),
             path,
             state,
             stream: opening.stream,
@@ -163,7 +164,7 @@ impl MediaFile {
     /// [`MediaFile::worker_fd`] instead, or its small reads become small disk requests.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.0.fd.as_fd()
+        self.0.fd()
     }
 
     /// The same file opened once more, with ordinary read-ahead and an own position, for a worker process.
@@ -173,9 +174,19 @@ impl MediaFile {
     pub fn worker_fd(&self) -> io::Result<OwnedFd> {
         use std::os::fd::AsRawFd as _;
         self.0.state.note_foreign_reader();
-        let again = File::open(format!("/proc/self/fd/{}", self.0.fd.as_raw_fd()))?;
+        let again = File::open(format!("/proc/self/fd/{}", self.0.fd().as_raw_fd()))?;
         let _ = rustix::fs::fadvise(&again, 0, None, Advice::Sequential);
         Ok(again.into())
+    }
+
+    /// As [`MediaFile::worker_fd`], on the reader threads: a mount that hangs (FUSE, NFS) holds up an open as long as a read.
+    ///
+    /// # Errors
+    /// As [`MediaFile::worker_fd`], and if the device's queue is full.
+    pub async fn open_again(&self) -> Result<OwnedFd, StorageError> {
+        let file = self.clone();
+        let opened = self.ask(move |_, _, _| Ok(file.worker_fd())).await?;
+        opened.map_err(|source| StorageError::Open { path: self.0.path.clone(), source })
     }
 
     /// How many bytes from `offset` (at most `max`) can be sent without waiting for a disk. Never blocks,
@@ -213,7 +224,7 @@ impl MediaFile {
         let n = inner.by_cachestat(offset, end).unwrap_or_else(|| inner.by_probes(offset, end));
         if n > 0 && inner.state.has_foreign_readers() && inner.has_nowait.load(Ordering::Relaxed) {
             // Theirs are reads under way that nobody here knows of; cachestat counts their pages, a probe does not.
-            return crate::cached::ready_prefix(inner.fd.as_fd(), offset, n);
+            return crate::cached::ready_prefix(inner.fd(), offset, n);
         }
         n
     }
@@ -384,6 +395,10 @@ impl MediaFile {
 }
 
 impl Inner {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_ref().expect("it is taken out by drop alone").as_fd()
+    }
+
     /// The pages to read for an asker at `offset` who will want `want` bytes: a chunk of them at most.
     fn window(&self, offset: u64, want: u64) -> ByteRange {
         let start = offset / PAGE_BYTES * PAGE_BYTES;
@@ -425,7 +440,7 @@ impl Inner {
         self.state.begin_read(part);
         let (start_us, before) = (self.clock.monotonic_us(), self.inblock_bytes());
         let len = usize::try_from(part.len_bytes()).unwrap_or(usize::MAX);
-        let got = sys::fill_cache(self.fd.as_fd(), buffer, at, len);
+        let got = sys::fill_cache(self.fd(), buffer, at, len);
         let inblock_bytes = self.inblock_bytes() - before;
         let end_us = self.clock.monotonic_us();
         let done = got.as_ref().ok().and_then(|n| ByteRange::of_len(at, *n as u64)).filter(|r| !r.is_empty());
@@ -478,7 +493,7 @@ impl Inner {
     /// Copies out what `read` has just brought in.
     fn copy(&self, offset: u64, len_bytes: u64) -> Result<Bytes, StorageError> {
         let mut buffer = vec![0_u8; usize::try_from(len_bytes).unwrap_or(0)];
-        let n = rustix::io::pread(&self.fd, &mut buffer, offset).map_err(|e| StorageError::Read {
+        let n = rustix::io::pread(self.fd(), &mut buffer, offset).map_err(|e| StorageError::Read {
             path: self.path.clone(),
             offset,
             len_bytes,
@@ -499,7 +514,7 @@ impl Inner {
         }
         let mut buffer = vec![0_u8; usize::try_from(len_bytes).ok()?];
         let n = rustix::io::preadv2(
-            &self.fd,
+            self.fd(),
             &mut [io::IoSliceMut::new(&mut buffer)],
             offset,
             ReadWriteFlags::NOWAIT,
@@ -515,7 +530,7 @@ impl Inner {
         }
         // Pages on their way in count as cached; those of our own reads are known.
         let clear = self.state.first_in_flight(offset, end);
-        let answer = crate::cached::prefix(self.fd.as_fd(), offset, clear);
+        let answer = crate::cached::prefix(self.fd(), offset, clear);
         // Asked again: a read that began since the first look has its pages in the count.
         let clear = self.state.first_in_flight(offset, clear);
         answer
@@ -532,7 +547,7 @@ impl Inner {
         let before = self.inblock_bytes();
         let mut at = offset;
         loop {
-            match crate::cached::probe(self.fd.as_fd(), at) {
+            match crate::cached::probe(self.fd(), at) {
                 Ok(true) => {}
                 Ok(false) => {
                     self.probe_missed(at, before);
@@ -600,5 +615,11 @@ impl std::fmt::Debug for Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.served.is_closed.store(true, Ordering::Release);
+        // Closing waits for a mount that hangs (FUSE sends a flush, NFS what is to be written): not whoever drops this.
+        let Some(fd) = self.fd.take() else { return };
+        let close =
+            Job { affinity: self.stream.0, wanted: Box::new(|| true), run: Box::new(move |_| drop(fd)) };
+        // A queue that takes no more drops it here: the threads have ended, or thousands wait.
+        let _ = self.state.device.pool.submit(close);
     }
 }

@@ -109,6 +109,10 @@ impl std::fmt::Debug for Storage {
     }
 }
 
+/// The affinity of what is asked about files rather than read of them: no stream has this id, and together they may occupy as
+/// many threads of a disk that hangs as one stream.
+const QUESTIONS: u64 = u64::MAX;
+
 /// How long `close` waits for reads under way.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a question to the recorder may take.
@@ -221,6 +225,19 @@ impl Storage {
         let (tx, rx) = oneshot::channel();
         let inner = Arc::clone(&self.0);
         device.pool.submit(Job::answering(stream.0, tx, move |lane| inner.open(lane, opening, stream)))?;
+        rx.await.map_err(|_| StorageError::Closed)?
+    }
+
+    /// As [`Storage::layout_with`], on the reader threads of the file's filesystem: one that hangs holds up questions about
+    /// its own files, and no more threads than it has.
+    ///
+    /// # Errors
+    /// As [`Storage::layout_with`], and if the device's queue is full.
+    pub async fn layout_of(&self, path: &Path, options: LayoutOptions) -> Result<Layout, StorageError> {
+        let device = self.0.devices.of(&mount_by_name(path)?)?;
+        let (tx, rx) = oneshot::channel();
+        let (storage, path) = (self.clone(), path.to_owned());
+        device.pool.submit(Job::answering(QUESTIONS, tx, move |_| storage.layout_with(&path, &options)))?;
         rx.await.map_err(|_| StorageError::Closed)?
     }
 

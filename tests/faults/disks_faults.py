@@ -10,11 +10,14 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import threading
 import time
 import urllib.parse
 
+import disks
 import layout
+import place
 import pool as pools
 import report
 import server as servers
@@ -374,6 +377,52 @@ def hangs_within_a_pool(stage, clip):
                     viewer.ends_whole(clip)
 
 
+# ---- a mount hangs
+
+def mount_hangs(stage, clip):
+    """FUSE and NFS wait for their other side in open and close, too: a film that is opened again for a worker, and one that is
+    let go."""
+    title = "a_mount_that_hangs_holds_up_no_page_when_its_films_are_opened_again_or_let_go"
+    if not stage.wants(title):
+        return
+    with stage.case(title):
+        why = disks.why_not()
+        if why:
+            raise report.Skip(why)
+        folder = tempfile.mkdtemp(prefix="mount-", dir=place.work())
+        try:
+            with disks.Model(folder, {"Held (2020).mp4": clip}, preset="ssd") as model:
+                with servers.Server([("movies", model.mount)]) as server:
+                    server.setup()
+                    row = server.settled(["Held"])["Held"]
+                    server.idle()
+                    hls = {"client": dict(servers.PROFILE, direct_play=[], protocols=["hls"])}
+                    ways = [server.play(row["id"]) for _ in range(4)] + [server.api("POST", "/items/%s/play" % row["id"], hls)]
+                    model.process.send_signal(signal.SIGSTOP)
+                    try:
+                        segment = threading.Thread(target=lambda: server.request("GET", server.path_of(ways[-1]["url"])), daemon=True)
+                        segment.start()
+                        # Each processor's thread has one to let go.
+                        ends = [threading.Thread(target=ended, args=(server, way["session"]), daemon=True) for way in ways[:-1]]
+                        for end in ends:
+                            end.start()
+                        for _ in range(10):
+                            answers(server, "/sessions")
+                            alive(server)
+                            time.sleep(0.2)  # lets the next one come to its end
+                    finally:
+                        model.process.send_signal(signal.SIGCONT)
+                    for end in ends:
+                        end.join(30)
+                        check(not end.is_alive(), "a session did not end")
+        finally:
+            shutil.rmtree(folder)
+
+
+def ended(server, session):
+    server.api("DELETE", "/sessions/" + session)
+
+
 # ---- the trace is lost
 
 def helper_killed(stage, clip):
@@ -526,7 +575,7 @@ def growing(stage, clip):
 
 def run(stage, clips):
     """`clips` gives the folder of the films, made only if a case wants it."""
-    cases = (pulled_from_a_mirror, pulled_from_a_single_disk, read_only, hangs_beside_another, hangs_within_a_pool, helper_killed, odd_files, growing)
+    cases = (pulled_from_a_mirror, pulled_from_a_single_disk, read_only, hangs_beside_another, hangs_within_a_pool, mount_hangs, helper_killed, odd_files, growing)
     clip = None
     if os.geteuid() == 0:
         folder = os.path.join(clips(), "Clips", "Direct Hour (2020)")

@@ -57,6 +57,41 @@ fn a_body_that_is_too_long_is_413() {
 }
 
 #[test]
+fn a_name_that_nobody_can_have_is_400_and_stays_out_of_the_log() {
+    let app = TestApp::start(|_| {});
+    let owner = app.owner();
+    for name in ["a\nfake line", "a\u{1b}[31m", "", &"x".repeat(65)] {
+        let body = json!({"username": name, "password": "correct horse"});
+        assert_eq!(owner.post("/api/v1/auth/login", &body).status, 400, "{name:?}");
+    }
+}
+
+#[test]
+fn a_session_ends_with_its_sign_in_and_one_user_has_so_many() {
+    let (app, owner, item) = TestApp::with_film();
+    let play = || owner.play(&item, &json!("vlc"));
+    let first = play()["session"].as_str().expect("a session").to_owned();
+    for _ in 0..33 {
+        play();
+    }
+    let listed = owner.get("/api/v1/sessions").json();
+    let ids: Vec<&str> =
+        listed["items"].as_array().expect("a list").iter().filter_map(|s| s["session"].as_str()).collect();
+    assert_eq!(ids.len(), 32);
+    assert!(!ids.contains(&first.as_str()), "the one that was silent for longest makes room");
+    let url = play()["url"].as_str().expect("a URL").to_owned();
+    let stranger = crate::app::Client { address: app.address, token: None };
+    assert_eq!(stranger.get(&url).status, 200, "the URL is the permission");
+    assert_eq!(owner.post("/api/v1/auth/logout", &json!({})).status, 204);
+    // Looked up every ten seconds.
+    let until = spindle_base::clock::instant() + std::time::Duration::from_secs(60);
+    while stranger.get(&url).status == 200 {
+        assert!(spindle_base::clock::instant() < until, "the session outlives its sign-in");
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+}
+
+#[test]
 fn every_route_but_the_open_ones_refuses_a_stranger() {
     let app = TestApp::start(|_| {});
     let _owner = app.owner();

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use axum::Json;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, State};
 use http::{HeaderMap, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use spindle_base::error::ErrorKind;
@@ -21,12 +21,17 @@ use crate::http::guard::{COOKIE, Viewer};
 /// How long a sign-in lasts without being used: a year, as a television is rarely signed in anew.
 const TOKEN_LIFE_S: i64 = 365 * 24 * 3600;
 
+/// Bytes of a request's body here.
+const MAX_BODY_BYTES: usize = 4 << 10;
+
 pub(super) fn router() -> OpenApiRouter<ServerState> {
     OpenApiRouter::new()
         .routes(routes!(setup_needed, setup))
         .routes(routes!(login))
         .routes(routes!(logout))
         .routes(routes!(me))
+        // Before anybody is known: a name, a password, a device.
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
 }
 
 #[derive(Deserialize)]
@@ -83,16 +88,19 @@ async fn login(
     headers: HeaderMap,
     Body(body): Body<Credentials>,
 ) -> Result<(HeaderMap, Json<SignedIn>), Problem> {
-    let keys = [format!("name {}", body.username.to_lowercase()), format!("address {}", peer.ip())];
+    // Also what keeps a made-up line out of the log, and a long name out of the throttle's memory.
+    let name = valid_name(&body.username)?;
+    let keys = [format!("name {}", name.to_lowercase()), format!("address {}", peer.ip())];
     // Asked when its turn has come: guesses sent side by side are counted like those in a row.
     let turn = turn_to_hash().await?;
-    let now_s = state.clock.unix_us() / 1_000_000;
+    // Not the wall's: a clock that is set back would lock everybody out for as long.
+    let now_s = i64::try_from(state.clock.monotonic_us() / 1_000_000).unwrap_or(i64::MAX);
     if let Some(wait) = keys.iter().filter_map(|k| state.throttle.wait_s(k, now_s)).max() {
         let detail = format!("too many failed attempts; try again in {wait} s");
         let problem = Problem::new(ErrorKind::TooMany, detail);
         return Err(problem.retry_after(u64::try_from(wait).unwrap_or(1)));
     }
-    let known = state.library.user_for_login(&body.username).await?;
+    let known = state.library.user_for_login(&name).await?;
     let (user, stored) = known.map_or((None, None), |(user, hash)| (Some(user), Some(hash)));
     let given = body.password;
     let matches = blocking(&turn, move || password::verify(&given, stored.as_deref())).await?;
@@ -100,7 +108,7 @@ async fn login(
         for key in &keys {
             state.throttle.failed(key, now_s);
         }
-        tracing::info!(user = %body.username, %peer, "sign-in failed");
+        tracing::info!(user = ?name, %peer, "sign-in failed");
         let detail = "the name or the password is wrong";
         return Err(Problem::new(ErrorKind::Unauthenticated, detail));
     };

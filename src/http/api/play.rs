@@ -5,7 +5,6 @@ use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use serde::Serialize;
-use spindle_library::User;
 use spindle_playback::{ClientProfile, Known, Preferences, Profiles, Rejected, SubtitleChoice};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -88,7 +87,7 @@ impl Client {
 impl PlayBody {
     fn open(
         self,
-        user: User,
+        viewer: Viewer,
         item: String,
         known: &Profiles,
         headers: &http::HeaderMap,
@@ -99,7 +98,8 @@ impl PlayBody {
         }
         let user_agent = headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok());
         Ok(Open {
-            user,
+            user: viewer.user,
+            token_hash: viewer.token_hash,
             item,
             version: self.version,
             part: self.part,
@@ -144,7 +144,7 @@ async fn play(
     headers: http::HeaderMap,
     Body(body): Body<PlayBody>,
 ) -> Result<Json<Opened>, Problem> {
-    let open = body.open(viewer.user, item, state.sessions.profiles(), &headers)?;
+    let open = body.open(viewer, item, state.sessions.profiles(), &headers)?;
     Ok(Json(state.sessions.open(open).await?))
 }
 
@@ -159,7 +159,7 @@ async fn decide(
     headers: http::HeaderMap,
     Body(body): Body<PlayBody>,
 ) -> Result<Json<DryRun>, Problem> {
-    let open = body.open(viewer.user, item, state.sessions.profiles(), &headers)?;
+    let open = body.open(viewer, item, state.sessions.profiles(), &headers)?;
     Ok(Json(state.sessions.dry_run(&open).await?))
 }
 

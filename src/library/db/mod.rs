@@ -119,9 +119,12 @@ impl Db {
     }
 
     /// Finishes what was accepted, then closes the connections. Blocks.
+    ///
+    /// The writer goes last: the last connection moves the log into the database, which readers may not, and an owner who
+    /// copies the one file then has everything.
     pub(crate) fn close(&self) {
-        self.writer.close();
         self.readers.close();
+        self.writer.close();
     }
 }
 

@@ -10,7 +10,7 @@ use std::ffi::CString;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -260,6 +260,12 @@ fn listen(path: &Path, allow_uid: Option<u32>, allow_gid: Option<u32>) -> Result
     let listener = socket()?;
     if rustix::net::bind(&listener, &address).is_err() {
         // One that nobody answers on is left from a helper that was killed; any other stays.
+        if !std::fs::symlink_metadata(path).map_err(failed(what.clone()))?.file_type().is_socket() {
+            return Err(failed(what)(std::io::Error::new(
+                std::io::ErrorKind::AlreadyExists,
+                "there is something else at this path, which is not touched; name a path for the socket",
+            )));
+        }
         let other = socket()?;
         if rustix::net::connect(&other, &address) == Err(rustix::io::Errno::CONNREFUSED) {
             std::fs::remove_file(path).map_err(failed(what.clone()))?;
