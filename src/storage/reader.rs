@@ -170,12 +170,17 @@ impl MediaFile {
     /// The same file opened once more, with ordinary read-ahead and an own position, for a worker process.
     ///
     /// # Errors
-    /// If `/proc` is not mounted or the file may no longer be opened.
+    /// If `/proc` is not mounted, the file may no longer be opened, or has become shorter.
     pub fn worker_fd(&self) -> io::Result<OwnedFd> {
         use std::os::fd::AsRawFd as _;
         self.0.state.note_foreign_reader();
         let again = File::open(format!("/proc/self/fd/{}", self.0.fd().as_raw_fd()))?;
         let _ = rustix::fs::fadvise(&again, 0, None, Advice::Sequential);
+        if again.metadata()?.len() < self.size_bytes() {
+            // What a worker made of it would end where the file now ends, and be kept.
+            let why = "the file has become shorter since it was opened";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
+        }
         Ok(again.into())
     }
 

@@ -506,12 +506,10 @@ impl Input {
             av::av_packet_unref(packet.0);
             av::av_read_frame(self.ctx, packet.0)
         };
-        match code {
-            0 => Ok(true),
-            c if c == av::AVERROR_EOF => Ok(false),
-            c if c == av::AVERROR(libc::EIO) => Err(Fail::unreadable("the disk cannot read the file here")),
-            // The rest of a damaged file is its end.
-            _ => Ok(false),
+        match self.source().take_loss() {
+            Some(why) => Err(Fail::unreadable(why)),
+            // The rest of a damaged file is its end, as it is of a whole one.
+            None => Ok(code == 0),
         }
     }
 

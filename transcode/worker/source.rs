@@ -35,6 +35,8 @@ pub(crate) struct Source {
     rows: Vec<WorkerRead>,
     /// How the packets of a transport stream lie, and where its clock begins anew.
     restarts: Option<(Grid, Vec<ClockRestart>)>,
+    /// Why bytes that were there when it was opened could not be had.
+    loss: Option<String>,
 }
 
 impl Source {
@@ -50,6 +52,7 @@ impl Source {
             next_bytes: FIRST_BYTES,
             rows: Vec::new(),
             restarts: None,
+            loss: None,
         })
     }
 
@@ -92,6 +95,12 @@ impl Source {
         self.position = to;
     }
 
+    /// Why bytes that were there when it was opened could not be had, told once. Demuxers take that for the end of the film, and
+    /// what is made of it would be kept as a film that ends there.
+    pub(crate) fn take_loss(&mut self) -> Option<String> {
+        self.loss.take()
+    }
+
     /// The reads since the last call.
     pub(crate) fn take_rows(&mut self) -> Vec<WorkerRead> {
         std::mem::take(&mut self.rows)
@@ -106,9 +115,16 @@ impl Source {
         let held = self.blocks.iter().position(|b| b.start <= at && at - b.start < b.data.len() as u64);
         let i = match held {
             Some(i) => i,
-            None => match self.load(at)? {
-                Some(i) => i,
-                None => return Ok(0),
+            None => match self.load(at) {
+                Ok(Some(i)) => i,
+                Ok(None) => {
+                    self.loss = Some("the file has become shorter since it was opened".to_owned());
+                    return Ok(0);
+                }
+                Err(error) => {
+                    self.loss = Some(format!("the disk cannot read the file here: {error}"));
+                    return Err(error);
+                }
             },
         };
         let block = &mut self.blocks[i];
@@ -200,4 +216,35 @@ fn inblock() -> i64 {
 pub(crate) fn monotonic_us() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     t.tv_sec as u64 * 1_000_000 + t.tv_nsec as u64 / 1_000
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek as _, Write as _};
+
+    use super::*;
+
+    fn file(bytes: usize) -> File {
+        let mut file = File::from(rustix::fs::memfd_create("film", rustix::fs::MemfdFlags::CLOEXEC).unwrap());
+        file.write_all(&vec![7; bytes]).unwrap();
+        file.rewind().unwrap();
+        file
+    }
+
+    #[test]
+    fn the_end_of_a_file_is_no_loss_and_a_file_that_became_shorter_is() {
+        let film = file(3 << 20);
+        let mut source = Source::new(film.try_clone().unwrap().into()).unwrap();
+        let mut buf = [0; 16];
+        assert_eq!(source.read(&mut buf).unwrap(), 16);
+        source.set_position((3 << 20) - 16);
+        assert_eq!(source.read(&mut buf).unwrap(), 16);
+        assert_eq!(source.read(&mut buf).unwrap(), 0);
+        assert_eq!(source.take_loss(), None);
+        film.set_len(1 << 20).unwrap();
+        source.set_position(2 << 20);
+        assert_eq!(source.read(&mut buf).unwrap(), 0);
+        assert!(source.take_loss().unwrap().contains("shorter"));
+        assert_eq!(source.take_loss(), None, "told once");
+    }
 }
