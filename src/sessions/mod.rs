@@ -20,7 +20,7 @@ use spindle_base::shutdown::Shutdown;
 use spindle_base::sync::Mutex;
 use spindle_library::{Library, NewHistory, Progress, Role, User};
 use spindle_media::info::MediaInfo;
-use spindle_playback::{Decision, Failures, Method, Profiles};
+use spindle_playback::{ClientProfile, Decision, Failures, Method, Profiles};
 use spindle_storage::{IoRecord, Storage, StreamId};
 use spindle_transcode::{Container, Rendition, Transcoder};
 use tokio::sync::broadcast;
@@ -286,18 +286,17 @@ pub struct Report {
 }
 
 /// What a client reports when it cannot play what it was given.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default)]
 pub struct Failure {
     /// Where it was, in seconds; the next way begins there.
-    #[serde(default)]
     pub position_s: Option<f64>,
     /// What went wrong.
-    #[serde(default)]
     pub error: FailureKind,
     /// The player's own words, for the log.
-    #[serde(default)]
     pub detail: Option<String>,
+    /// What the client can after all, where it learnt that from the failure: a codec that it claimed and
+    /// does not show. The next way follows from this alone.
+    pub profile: Option<ClientProfile>,
 }
 
 /// What went wrong in a player.
@@ -438,7 +437,9 @@ impl Sessions {
         let of_the_way = failure.error != FailureKind::Network;
         let client = choice::client_key(&session.user, &session.request.profile);
         let of = spindle_playback::signature(&session.info, &session.decision);
-        if of_the_way && method == Method::Transcode {
+        // A profile that is the same teaches nothing.
+        let learnt = failure.profile.filter(|p| *p != session.request.profile);
+        if of_the_way && method == Method::Transcode && learnt.is_none() {
             // Whatever it is, the next try begins anew.
             self.0.failures.lock().forget(&client);
             self.close(&session).await;
@@ -447,14 +448,16 @@ impl Sessions {
                 reason: spindle_playback::Reason::EveryWayFailed,
             });
         }
-        if of_the_way && played_s < WORKED_S {
+        if of_the_way && method != Method::Transcode && played_s < WORKED_S {
             let now_s = self.0.parts.clock.unix_us() / 1_000_000;
             self.0.failures.lock().note(&client, &of, method, now_s);
         }
         let mut next = session.request.clone();
         next.version = Some(session.version.clone());
         next.start_s = failure.position_s.unwrap_or_else(|| reported_s.max(next.start_s));
-        if of_the_way {
+        if let Some(profile) = learnt {
+            next.profile = profile;
+        } else if of_the_way {
             next.failed = Some(choice::next_failed(next.failed, method));
         }
         self.close(&session).await;

@@ -32,6 +32,8 @@ const context = await browser.newContext({ viewport: { width: 1280, height: 800 
 const page = await context.newPage();
 const problems = [];
 const plays = [];
+/** What the server answered when the page told it that a stream could not be played. */
+const ways = [];
 page.on("pageerror", (error) => problems.push(`page error: ${error.message}`));
 page.on("console", (message) => {
   if (message.type() === "error") problems.push(`console: ${message.text()} ${message.location().url}`);
@@ -39,6 +41,9 @@ page.on("console", (message) => {
 page.on("response", async (response) => {
   if (response.request().method() === "POST" && /\/api\/v1\/items\/[^/]+\/play$/.test(response.url()) && response.ok()) {
     plays.push(await response.json());
+  }
+  if (response.request().method() === "POST" && /\/api\/v1\/sessions\/[^/]+\/failed$/.test(response.url()) && response.ok()) {
+    ways.push(await response.json());
   }
 });
 page.setDefaultTimeout(30_000);
@@ -146,6 +151,7 @@ const commands = {
     const picture = await page.evaluate(presented, 30_000);
     return { ...picture, took_ms: Date.now() - began };
   },
+  async ways() { return ways; },
   async press({ key }) { await page.keyboard.press(key); },
   async io_open() {
     if (!(await test("io-view").first().isVisible())) await page.keyboard.press("i");

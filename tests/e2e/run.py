@@ -18,6 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "rigs")]
 import accuracy
 import browser as browsers
+import failing
 import layout
 import pool as pools
 import report
@@ -285,6 +286,7 @@ def run():
             with stage.case(name):
                 need(why)
                 unprivileged(profile, source)
+    failing.run(stage, clips)
     accuracy.run(stage, source, why)
     return stage.finish()
 

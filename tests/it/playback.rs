@@ -70,6 +70,40 @@ fn what_fails_is_followed_by_the_next_way_and_remembered_for_this_client() {
 }
 
 #[test]
+fn what_a_client_learnt_from_a_failure_decides_the_next_way_alone() {
+    let (_app, client, id) = TestApp::with_film();
+    let can = |sound: &[&str]| {
+        json!({"profile": {"name": "learner", "protocols": ["http", "hls"],
+            "direct_play": [{"container": "mp4", "video": ["h264"], "audio": sound}],
+            "video": [{"codec": "h264"}], "audio": sound.iter().map(|c| json!({"codec": c})).collect::<Vec<_>>()}})
+    };
+    let first = client.play(&id, &can(&["aac", "mp3"]));
+    assert_eq!(first["method"], "direct_play", "{first}");
+    // No sound came out: the picture need not be encoded for that, though it would be the next way but one.
+    let body = json!({"position_s": 2.0, "error": "decode", "detail": "no_sound", "client": can(&["mp3"])});
+    let answer = fails(&client, &first, &body);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let second = answer.json();
+    assert_eq!(second["decision"]["video"]["action"], "copy", "{second}");
+    assert_eq!(second["decision"]["audio"]["action"], "encode", "{second}");
+    assert!(!second["reasons"].as_array().expect("reasons").iter().any(|r| r["code"] == "failed_before"));
+    // The same once more teaches nothing: then the next way it is.
+    let third = fails(&client, &second, &json!({"error": "decode", "client": can(&["mp3"])})).json();
+    assert_eq!(third["method"], "transcode", "{third}");
+    // A conversion that failed is tried once more for a client that can less than it said, and not without that.
+    let fourth = fails(&client, &third, &json!({"error": "decode", "client": can(&["mp3", "ac3"])}));
+    assert_eq!(fourth.status, 200, "{}", fourth.text());
+    assert_eq!(fails(&client, &fourth.json(), &json!({"error": "decode"})).status, 422);
+    let other = client.play(&id, &can(&["aac"]));
+    assert_eq!(fails(&client, &other, &json!({"client": {"name": "x", "rain": 1}})).status, 400);
+    assert_eq!(
+        client.get("/api/v1/sessions").json()["total"],
+        1,
+        "a report that is not understood ends nothing"
+    );
+}
+
+#[test]
 fn clients_are_known_by_name_and_told_by_their_user_agent() {
     let (_app, client, id) = TestApp::with_film();
     let list = client.get("/api/v1/clients").json();

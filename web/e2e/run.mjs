@@ -290,14 +290,43 @@ await test("another sound track and another quality go on from where it was", {}
   check(t.calls("POST /items/plain/play")[2].body.max_bitrate === 3_000_000, "the limit is sent");
 });
 
-for (const [item, what] of [["hevc", "picture"], ["eac3", "sound"]]) {
+for (const [item, what, codec] of [["hevc", "picture", "hevc"], ["eac3", "sound", "eac3"]]) {
   await test(`a stream without ${what} is found out and another one is played`, {}, async (t) => {
     await t.go(`/watch/${item}?t=0`);
     await t.page.waitForFunction(() => document.querySelector("[data-testid=player]")?.dataset.protocol === "hls", undefined, { timeout: 20_000 });
     await t.plays();
-    check(t.calls(`POST /items/${item}/play`).length === 2, "asked twice, not more");
+    check(t.calls(`POST /items/${item}/play`).length === 1, "the server finds the other way");
+    const [report, ...more] = t.calls("POST /sessions/s1/failed");
+    check(report && more.length === 0, "the failure is told once");
+    check(report.body.error === "decode" && report.body.detail.startsWith(`no_${what}`), `what failed is told: ${JSON.stringify(report.body)}`);
+    check(!JSON.stringify(report.body.client.profile).includes(codec), "with a profile that no longer claims the codec");
+    check(t.calls("DELETE /sessions/s1").length === 0, "the server has ended the failed session");
+    // What was learnt holds for the next title too.
+    await t.page.evaluate(() => { location.hash = "#/watch/plain?t=0"; });
+    await t.plays();
+    check(!JSON.stringify(t.calls("POST /items/plain/play")[0].body).includes(codec), "the next title is not begun with it");
   });
 }
+
+await test("a file that breaks off in the decoder goes on by the server's other way", {}, async (t) => {
+  await t.go("/watch/broken?t=0");
+  await t.page.waitForFunction(() => document.querySelector("[data-testid=player]")?.dataset.protocol === "hls", undefined, { timeout: 20_000 });
+  await t.plays();
+  const [report] = t.calls("POST /sessions/s1/failed");
+  check(["decode", "unsupported"].includes(report.body.error) && report.body.client === undefined, `what failed is told: ${JSON.stringify(report.body)}`);
+  check(t.calls("POST /items/broken/play").length === 1, "the server is not asked to begin anew");
+});
+
+await test("when every way has failed the viewer is told, and can try again", {}, async (t) => {
+  await t.go("/watch/hopeless?t=0");
+  await t.page.waitForFunction(() => document.querySelector("[data-testid=player]")?.dataset.state === "failed", undefined, { timeout: 40_000 });
+  await t.page.getByText("every way to play it was tried and failed").or(t.page.getByText("The browser could not decode the stream.")).or(t.page.getByText("The browser does not play this kind of file.")).first().waitFor();
+  check(t.calls("POST /sessions/s1/failed").length === 1, "the first way");
+  check(t.calls("POST /sessions/s2/failed")[0].body.client !== undefined, "the last try is for what every browser decodes");
+  await t.shot("player-hopeless");
+  await t.accessible();
+  await t.page.getByRole("button", { name: "Try again" }).waitFor();
+});
 
 await test("muted and fast playing is not taken for a fault", {}, async (t) => {
   await t.page.evaluate(() => localStorage.setItem("spindle.prefs", JSON.stringify({ muted: true })));
@@ -455,6 +484,29 @@ await test("a disk that fails, guessed stretches and reads for lost bytes are to
   await t.page.emulateMedia({ colorScheme: "dark" });
   await t.page.waitForTimeout(600);
   await t.shot("compare", true);
+});
+
+await test("sound and subtitles are chosen once for every title", {}, async (t) => {
+  await t.go("/settings");
+  await t.id("audio_languages-0").selectOption("deu");
+  await t.id("audio_languages-1").selectOption("eng");
+  await t.id("subtitle-mode").selectOption("foreign");
+  await t.page.getByLabel("Those for the hard of hearing first").check();
+  await t.page.getByText("Saved.").waitFor();
+  const sent = t.calls("PUT /preferences").at(-1).body;
+  check(JSON.stringify(sent.audio_languages) === '["deu","eng"]' && sent.subtitle_mode === "foreign" && sent.hearing_impaired, `what was chosen is sent: ${JSON.stringify(sent)}`);
+  await t.page.reload();
+  await t.page.waitForFunction(() => document.querySelector("[data-testid=audio_languages-0]")?.value === "deu");
+  await t.id("audio_languages-0").selectOption("");
+  await t.page.waitForFunction(() => document.querySelector("[data-testid=audio_languages-0]")?.value === "eng");
+  await t.shot("settings-tracks", true);
+  await t.accessible();
+});
+
+await test("on a telephone every part of the page is in reach without scrolling sideways", { size: { width: 390, height: 844 } }, async (t) => {
+  const outside = await t.page.getByRole("navigation", { name: "Main" }).getByRole("link").evaluateAll((all) => all.filter((a) => a.getBoundingClientRect().right > innerWidth || a.getBoundingClientRect().height < 44).map((a) => a.textContent.trim()));
+  await t.shot("home-390");
+  check(outside.length === 0, `out of reach or too small: ${outside}`);
 });
 
 await test("light and dark are chosen in the settings, and kept; the player stays dark", {}, async (t) => {

@@ -41,9 +41,10 @@ struct PlayBody {
     max_bitrate: Option<u64>,
 }
 
+/// Who asks: a known name, or what it can.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Client {
+pub(super) enum Client {
     Name(String),
     // Parsed a second time, so that a mistake is named instead of "did not match any variant".
     Profile(serde_json::Value),
@@ -59,7 +60,12 @@ enum Subtitle {
 
 impl Client {
     /// A name, `auto` for whatever the `User-Agent` tells, or a whole profile.
-    fn profile(self, known: &Profiles, user_agent: Option<&str>) -> Result<ClientProfile, Problem> {
+    pub(super) fn profile(
+        self,
+        known: &Profiles,
+        headers: &http::HeaderMap,
+    ) -> Result<ClientProfile, Problem> {
+        let user_agent = headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok());
         match self {
             Self::Name(name) => {
                 let told =
@@ -96,14 +102,13 @@ impl PlayBody {
         if !start_s.is_finite() || start_s < 0.0 {
             return Err(Problem::bad_input("`start_s` must be a number of seconds, 0 or more"));
         }
-        let user_agent = headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok());
         Ok(Open {
             user: viewer.user,
             token_hash: viewer.token_hash,
             item,
             version: self.version,
             part: self.part,
-            profile: self.client.profile(known, user_agent)?,
+            profile: self.client.profile(known, headers)?,
             audio: self.audio,
             subtitle: subtitle_choice(self.subtitle)?,
             max_bitrate_bps: self.max_bitrate,

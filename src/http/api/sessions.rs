@@ -9,11 +9,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::List;
+use super::play::Client;
 use crate::delivery::problem::Problem;
 use crate::http::ServerState;
 use crate::http::extract::{Body, Path, Query};
 use crate::http::guard::Viewer;
-use crate::sessions::{Failure, Opened, Report, SessionView};
+use crate::sessions::{Failure, FailureKind, Opened, Report, SessionView};
 
 pub(super) fn router() -> OpenApiRouter<ServerState> {
     OpenApiRouter::new()
@@ -43,16 +44,34 @@ async fn progress(
     Ok(StatusCode::NO_CONTENT)
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FailedBody {
+    #[serde(default)]
+    position_s: Option<f64>,
+    #[serde(default)]
+    error: FailureKind,
+    #[serde(default)]
+    detail: Option<String>,
+    #[serde(default)]
+    client: Option<Client>,
+}
+
 /// A client could not play what it was given: the answer is a session that goes the next best way, as
-/// `/items/{id}/play` gives it; this one ends. 422 when no way is left.
+/// `/items/{id}/play` gives it; this one ends. 422 when no way is left. With `client` it says anew what it
+/// can, and the next way follows from that.
 #[utoipa::path(post, path = "/sessions/{id}/failed", params(("id" = String, Path)),
     responses((status = 200), (status = 400), (status = 404), (status = 422)))]
 async fn failed(
     viewer: Viewer,
     State(state): State<ServerState>,
     Path(id): Path<String>,
-    Body(failure): Body<Failure>,
+    headers: http::HeaderMap,
+    Body(body): Body<FailedBody>,
 ) -> Result<axum::Json<Opened>, Problem> {
+    let FailedBody { position_s, error, detail, client } = body;
+    let profile = client.map(|c| c.profile(state.sessions.profiles(), &headers)).transpose()?;
+    let failure = Failure { position_s, error, detail, profile };
     Ok(axum::Json(state.sessions.failed(&viewer.user, &id, failure).await?))
 }
 

@@ -42,6 +42,8 @@ export function makeItems() {
   add(item("resume", { title: "Glass Meridian", year: 2019, duration_s: 40, state: state({ position_s: 17.5 }) }));
   add(item("hls", { title: "Winter Signal", year: 2021, duration_s: 40 }));
   add(item("hevc", { title: "Unseen Picture", year: 2022, duration_s: 40 }));
+  add(item("broken", { title: "Broken Reel", year: 2022, duration_s: 40 }));
+  add(item("hopeless", { title: "No Way Out", year: 2022, duration_s: 40 }));
   add(item("eac3", { title: "Unheard Sound", year: 2022, duration_s: 40 }));
   add(item("gone", { title: "Nobody Home", year: 2001, duration_s: 40 }));
   add(item("show", { type: "show", title: "Parallel Tides", year: 2023, library: "lib-shows", leaves: 8, unwatched: 5 }));

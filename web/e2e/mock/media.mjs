@@ -1,6 +1,6 @@
 /// Makes the few seconds of media that the mock server plays, once.
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -29,12 +29,29 @@ function ffmpeg(args, done) {
   return done;
 }
 
+/** A copy whose pictures from `from` to `to` seconds say that they are longer than they are: decoders end there. */
+function damage(source, done, from, to) {
+  if (existsSync(done)) return done;
+  const rows = execFileSync("ffprobe", ["-v", "error", "-select_streams", "v", "-show_entries", "packet=pts_time,pos", "-of", "csv=p=0", source], { encoding: "utf8" });
+  const bytes = readFileSync(source);
+  for (const row of rows.trim().split("\n")) {
+    const [time, pos] = row.split(",").map(Number);
+    if (time >= from && time < to) bytes.writeUInt32BE(0x7fffffff, pos);
+  }
+  const part = `${done}.${process.pid}`;
+  writeFileSync(part, bytes);
+  renameSync(part, done);
+  return done;
+}
+
 /** Paths of the samples. */
 export function samples() {
   mkdirSync(root, { recursive: true });
+  const plain = ffmpeg([...VIDEO, ...SOUND, ...H264, ...AAC, "-movflags", "+faststart", "out.mp4"], join(root, "plain.mp4"));
   return {
     root,
-    plain: ffmpeg([...VIDEO, ...SOUND, ...H264, ...AAC, "-movflags", "+faststart", "out.mp4"], join(root, "plain.mp4")),
+    plain,
+    broken: damage(plain, join(root, "broken.mp4"), 3, 4),
     // Chromium without a hardware decoder plays the sound and shows nothing.
     hevc: ffmpeg(
       [...VIDEO, ...SOUND, "-c:v", "libx265", "-preset", "ultrafast", "-x265-params", "log-level=error", "-tag:v", "hvc1", "-pix_fmt", "yuv420p", ...AAC, "-movflags", "+faststart", "out.mp4"],

@@ -31,6 +31,7 @@ export async function startMock({ port = 0, account = true, storage, file: layou
   const streams = new Set();
   let users = account ? [{ id: "u1", name: "ada", password: "correct horse", role: "admin", created: "2026-11-30T09:00:00Z" }] : [];
   let signedIn = false;
+  const preferences = { audio_languages: [], original_language: false, described: false, subtitle_languages: [], subtitle_mode: "forced", hearing_impaired: false };
   let counter = 0;
 
   const json = (res, status, body, headers = {}) => {
@@ -88,7 +89,8 @@ export async function startMock({ port = 0, account = true, storage, file: layou
   function play(it, body) {
     const s = { id: `s${(counter += 1)}`, item: it, startedAt: Date.now(), ahead: 0, position: body.start_s ?? 0, paused: false, buffered: 0 };
     const again = [...sessions.values()].some((o) => o.item.id === it.id);
-    let kind = it.id === "hevc" || it.id === "eac3" ? (again ? "hls" : it.id) : it.id === "hls" ? "hls" : "plain";
+    const fails = { hevc: "hevc", eac3: "eac3", broken: "broken" }[it.id];
+    let kind = it.id === "hopeless" ? "broken" : fails ? (again ? "hls" : fails) : it.id === "hls" ? "hls" : "plain";
     const reasons = [];
     if (it.id === "hls") reasons.push({ code: "container_not_supported", text: "The browser does not play Matroska files." });
     if (again && kind === "hls" && it.id !== "hls") reasons.push({ code: "video_codec_not_supported", text: "This browser does not decode the stream as it is." });
@@ -101,7 +103,7 @@ export async function startMock({ port = 0, account = true, storage, file: layou
       kind = "hls";
       reasons.push({ code: "subtitle_burn_in", text: "This subtitle is a picture and has to be drawn into the video." });
     }
-    s.method = kind !== "hls" ? "direct_play" : body.max_bitrate || burnt || again ? "transcode" : "direct_stream";
+    s.method = kind !== "hls" && !(it.id === "hopeless" && again) ? "direct_play" : body.max_bitrate || burnt || again ? "transcode" : "direct_stream";
     sessions.set(s.id, s);
     const chosen = body.audio ?? 1;
     return {
@@ -191,6 +193,8 @@ export async function startMock({ port = 0, account = true, storage, file: layou
       res.on("close", () => streams.delete(res));
       return;
     }
+    if (route === "GET /preferences") return json(res, 200, preferences);
+    if (route === "PUT /preferences") return json(res, 200, Object.assign(preferences, body));
     if (route === "GET /libraries") return json(res, 200, { items: libs, total: libs.length });
     if (route === "POST /libraries") {
       if (!body.path.startsWith("/")) return problem(res, 400, "the folder must be an absolute path on the server");
@@ -227,6 +231,12 @@ export async function startMock({ port = 0, account = true, storage, file: layou
     if (route === "GET /sessions") return json(res, 200, { items: [...live().map(view), ...phantoms.map((title, i) => ({ session: `p${i}`, user: "ada", client: "browser", item: `film-${i}`, title, method: "direct_play", bitrate: 8e6, position_s: 700, duration_s: 5400, paused: false, disks: phantom(i, Date.now() / 1000) }))], total: live().length + phantoms.length });
     const s = a === "sessions" ? sessions.get(b) : undefined;
     if (a === "sessions" && !s) return problem(res, 404, "there is no such session");
+    if (s && c === "failed") {
+      if (s.endedAt) return problem(res, 404, "the session has ended");
+      end(s);
+      if (s.method === "transcode" && !body.client) return problem(res, 422, "every way to play it was tried and failed");
+      return json(res, 200, play(s.item, { start_s: body.position_s }));
+    }
     if (s && c === "progress") {
       if (s.endedAt) return problem(res, 404, "the session has ended");
       Object.assign(s, { position: body.position_s, paused: body.paused, buffered: body.buffered_s });

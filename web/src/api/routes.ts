@@ -3,6 +3,7 @@
 import { apiUrl, call, type CallOptions, type Result } from "./client";
 import { historyOf, homeOf, layoutOf, listOf, recordOf, sessionsOf, storageOf, unreadableOf, userOf } from "./shapes";
 import type {
+  FailureReport,
   HistoryEntry,
   Home,
   Item,
@@ -11,6 +12,7 @@ import type {
   List,
   PlayRequest,
   PlayResponse,
+  Preferences,
   Session,
   StorageReport,
   WatchState,
@@ -79,8 +81,14 @@ export const setState = (itemId: string, body: Partial<WatchState>) =>
   call<void>(`/items/${id(itemId)}/state`, { method: "PUT", body });
 export const home = (signal?: Signal): Promise<Result<Home>> => shaped("/home", homeOf, { signal });
 
+export const preferences = (signal?: Signal) => call<Preferences>("/preferences", { signal });
+export const setPreferences = (body: Preferences) => call<Preferences>("/preferences", { method: "PUT", body });
+
 export const play = (itemId: string, body: PlayRequest, signal?: Signal) =>
   call<PlayResponse>(`/items/${id(itemId)}/play`, { method: "POST", body, signal });
+/** Tells that a session could not be played; the answer is one that goes another way. */
+export const failed = (session: string, body: FailureReport, signal?: Signal) =>
+  call<PlayResponse>(`/sessions/${id(session)}/failed`, { method: "POST", body, signal });
 export const progress = (
   session: string,
   body: { position_s: number; paused: boolean; buffered_s?: number },

@@ -186,6 +186,26 @@ export interface PlayRequest {
   max_bitrate?: number;
 }
 
+/** Which sound and which subtitles come unasked. Languages are ISO 639-2/T, preferred first. */
+export interface Preferences {
+  audio_languages: string[];
+  /** The language that the film was made in goes before them. */
+  original_language: boolean;
+  described: boolean;
+  subtitle_languages: string[];
+  subtitle_mode: "forced" | "foreign" | "always" | "off";
+  hearing_impaired: boolean;
+}
+
+/** What a player reports when it cannot play what it was given. */
+export interface FailureReport {
+  position_s: number;
+  error: "decode" | "unsupported" | "network" | "other";
+  detail?: string;
+  /** What the browser can after all, where the failure taught that. */
+  client?: { profile: ClientProfile };
+}
+
 export interface SubtitleTrack {
   index: number;
   label: string;

@@ -4,6 +4,8 @@ import { inContainer, QUESTIONS, type Capabilities, type Support } from "./profi
 
 /** The browser's own functions, named so that tests can stand in for them. */
 export interface Browser {
+  /** What people call it, for the lists of what played where. */
+  name: string;
   canPlayType(type: string): string;
   isTypeSupported?: (type: string) => boolean;
   dynamicRangeHigh: boolean;
@@ -62,7 +64,7 @@ export async function ask(browser: Browser): Promise<Capabilities> {
 
   const mse = streams('video/mp4; codecs="avc1.640029,mp4a.40.2"');
   const native = plays("application/vnd.apple.mpegurl") || plays("application/x-mpegurl");
-  return { answers, hls: mse ? "mse" : native ? "native" : "none", hdr: await dynamicRanges(browser) };
+  return { name: browser.name, answers, hls: mse ? "mse" : native ? "native" : "none", hdr: await dynamicRanges(browser) };
 }
 
 /** The answer in a container, and the sum over MP4 (what HLS carries) and files of any kind. */
@@ -84,11 +86,35 @@ async function dynamicRanges(browser: Browser): Promise<string[]> {
   return ranges;
 }
 
+/** "Firefox on Linux", from a user agent string; "Browser" for what is not known. The order tells those that pose as others. */
+export function browserName(agent: string): string {
+  const first = (known: readonly (readonly [RegExp, string])[]): string | undefined => known.find(([pattern]) => pattern.test(agent))?.[1];
+  const name = first([
+    [/Edg(e|A|iOS)?\//, "Edge"],
+    [/OPR\//, "Opera"],
+    [/SamsungBrowser\//, "Samsung Internet"],
+    [/(Firefox|FxiOS)\//, "Firefox"],
+    [/(Chrome|CriOS|HeadlessChrome)\//, "Chrome"],
+    [/Version\/.*Safari\//, "Safari"],
+  ]);
+  const system = first([
+    [/Android/, "Android"],
+    [/iPhone/, "iPhone"],
+    [/iPad/, "iPad"],
+    [/Windows/, "Windows"],
+    [/Macintosh|Mac OS X/, "Mac"],
+    [/CrOS/, "ChromeOS"],
+    [/Linux|X11/, "Linux"],
+  ]);
+  return `${name ?? "Browser"}${system ? ` on ${system}` : ""}`;
+}
+
 /** This browser. */
 export function thisBrowser(): Browser {
   const video = document.createElement("video");
   const source = globalThis.MediaSource ?? (globalThis as { ManagedMediaSource?: typeof MediaSource }).ManagedMediaSource;
   return {
+    name: browserName(navigator.userAgent),
     canPlayType: (type) => video.canPlayType(type),
     isTypeSupported: source ? (type) => source.isTypeSupported(type) : undefined,
     dynamicRangeHigh: matchMedia("(dynamic-range: high)").matches,

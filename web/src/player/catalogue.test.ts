@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { CATALOGUE, faultOfHls, faultOfMedia, Recovery } from "./catalogue";
+import { CATALOGUE, faultOfHls, faultOfMedia, Recovery, reportWord, type FaultCode } from "./catalogue";
 
 describe("error catalogue", () => {
   it("has one full sentence for every fault", () => {
@@ -7,6 +7,19 @@ describe("error catalogue", () => {
       expect(entry.text, code).toMatch(/^[A-Z].+\.$/);
       expect(entry.fatal, code).toBe(entry.action !== "wait");
     }
+  });
+
+  it("has a word of the server's for every fault that another way answers", () => {
+    const answered = (Object.keys(CATALOGUE) as FaultCode[]).filter((code) => ["fall_back", "recover_media"].includes(CATALOGUE[code].action));
+    expect(Object.fromEntries(answered.map((code) => [code, reportWord(code)]))).toEqual({
+      decode: "decode",
+      no_picture: "decode",
+      no_sound: "decode",
+      frozen: "decode",
+      unsupported: "unsupported",
+      append: "unsupported",
+      unknown: "other",
+    });
   });
 
   it("reads the four codes of a media element", () => {

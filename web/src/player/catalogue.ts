@@ -57,6 +57,22 @@ export const CATALOGUE: Readonly<Record<FaultCode, Entry>> = {
   unknown: { fatal: true, action: "fall_back", text: "Playback failed." },
 };
 
+/** The server's word for a fault that it answers with another way. */
+export function reportWord(code: FaultCode): "decode" | "unsupported" | "other" {
+  switch (code) {
+    case "decode":
+    case "no_picture":
+    case "no_sound":
+    case "frozen":
+      return "decode";
+    case "unsupported":
+    case "append":
+      return "unsupported";
+    default:
+      return "other";
+  }
+}
+
 export interface Fault {
   code: FaultCode;
   /** What the browser or hls.js said, for those who look closer. */

@@ -4,14 +4,14 @@
  */
 
 import { problemText, type Problem } from "../api/client";
-import { endSession, play } from "../api/routes";
+import { endSession, failed, play } from "../api/routes";
 import type { PlayRequest, PlayResponse, Stream, Version } from "../api/types";
 import { capabilities } from "./capabilities";
-import { CATALOGUE, Recovery, type Fault, type FaultCode } from "./catalogue";
+import { CATALOGUE, Recovery, reportWord, type Fault, type FaultCode } from "./catalogue";
 import { Emitter } from "./emitter";
 import type { Engine } from "./engine";
 import { FileEngine } from "./file-engine";
-import { profileOf, type Capabilities, type Exclusions } from "./profile";
+import { profileOf, type Capabilities } from "./profile";
 import { ProgressReporter } from "./progress";
 import { Subtitles } from "./subtitles";
 import { Watchdog, type Expected } from "./watchdog";
@@ -36,6 +36,12 @@ export interface Choice {
   maxBitrate?: number;
 }
 
+/**
+ * Codecs that this browser claimed and then did not show, for as long as the page lives: the next title
+ * is not begun in a way that is known to fail. A reload asks the browser anew.
+ */
+const LEARNT = { video: new Set<string>(), audio: new Set<string>() };
+
 export class Player {
   readonly events = new Emitter<PlayerEvents>();
   readonly #progress = new ProgressReporter();
@@ -46,10 +52,13 @@ export class Player {
   #engine: Engine | undefined;
   #current: PlayResponse | undefined;
   #asking: AbortController | undefined;
-  #mending = false;
+  /** What is being mended. A new stream begins with nothing, so that a fault of its own is heard at once. */
+  #mending: object | undefined;
   #lost = false;
+  /** What the viewer wants. The element's own flag is also set by a failure, which must not stop what follows it. */
+  #paused = false;
   #choice: Choice = {};
-  readonly #without = { video: new Set<string>(), audio: new Set<string>(), direct: false, safest: false };
+  readonly #without = { ...LEARNT, direct: false, safest: false };
 
   constructor(
     private readonly video: HTMLVideoElement,
@@ -59,6 +68,8 @@ export class Player {
     this.#subtitles.events.on("cues", (cues) => this.events.emit("cues", cues));
     this.#subtitles.events.on("failed", () => this.events.emit("subtitle", { index: null }));
     video.addEventListener("playing", () => this.events.emit("trouble", null), { signal: this.#stop.signal });
+    video.addEventListener("play", () => (this.#paused = false), { signal: this.#stop.signal });
+    video.addEventListener("pause", () => (this.#paused ||= video.error === null && !video.ended), { signal: this.#stop.signal });
     addEventListener("pagehide", () => this.#progress.end(true), { signal: this.#stop.signal });
   }
 
@@ -68,14 +79,12 @@ export class Player {
 
   /** Starts, or starts again on other terms, at `startS`; absent leaves it to the server. */
   async load(choice: Choice, startS?: number, paused = false): Promise<void> {
-    this.#asking?.abort();
-    const asking = new AbortController();
-    this.#asking = asking;
+    const asking = this.#ask();
     this.#choice = choice;
-    this.events.emit("busy", { busy: true });
+    this.#paused = paused;
     const caps = await capabilities();
     const request: PlayRequest = {
-      client: { profile: profileOf(caps, this.#without as Exclusions) },
+      client: { profile: profileOf(caps, this.#without) },
       version: choice.version,
       audio: choice.audio,
       subtitle: choice.subtitle,
@@ -91,12 +100,19 @@ export class Player {
       return;
     }
     if (result.kind === "problem") {
-      this.events.emit("busy", { busy: false });
       this.#giveUp(problemText(result.problem), detailOf(result.problem));
       return;
     }
     if (previous && previous !== result.value.session) this.#progress.end();
     await this.#attach(result.value, startS, paused, caps);
+  }
+
+  /** A new question to the server; what was asked before is no longer of interest. */
+  #ask(): AbortController {
+    this.#asking?.abort();
+    this.#asking = new AbortController();
+    this.events.emit("busy", { busy: true });
+    return this.#asking;
   }
 
   async #attach(answer: PlayResponse, askedS: number | undefined, paused: boolean, caps: Capabilities): Promise<void> {
@@ -108,6 +124,7 @@ export class Player {
       return;
     }
     this.#engine = engine;
+    this.#mending = undefined;
     engine.events.on("fault", (fault) => void this.#recover(fault));
     this.events.emit("playing", { play: answer, engine: engine.name });
     this.#chooseSubtitle(answer);
@@ -189,7 +206,7 @@ export class Player {
   }
 
   #again(choice: Choice): Promise<void> {
-    return this.load(choice, this.#position(), this.video.paused);
+    return this.load(choice, this.#position(), this.#paused);
   }
 
   #position(): number {
@@ -201,8 +218,10 @@ export class Player {
     const entry = CATALOGUE[fault.code];
     const action = this.#recovery.decide(fault, performance.now());
     if (action === "wait" || this.#mending) return;
-    this.events.emit("trouble", { text: entry.text });
-    this.#mending = true;
+    const mending = {};
+    this.#mending = mending;
+    const text = action === "fall_back" ? `${entry.text} Trying another way.` : entry.text;
+    this.events.emit("trouble", { text });
     try {
       switch (action) {
         case "restart_loading":
@@ -215,19 +234,66 @@ export class Player {
           await this.#again(this.#choice);
           break;
         case "fall_back":
-          if (this.#exclude(fault.code)) await this.#again(this.#choice);
-          else this.#nothingLeft(fault);
+          await this.#fallBack(fault);
           break;
         case "give_up":
           this.#nothingLeft(fault);
       }
     } finally {
-      this.#mending = false;
+      if (this.#mending === mending) this.#mending = undefined;
     }
   }
 
-  /** Takes what failed out of the profile; false when nothing is left to take out. */
-  #exclude(code: FaultCode): boolean {
+  /**
+   * Tells the server what failed and plays what it gives instead, from the same place: the file itself, its streams in
+   * segments, a conversion. Where a codec is at fault, the server is told that the browser does not play it after all.
+   */
+  async #fallBack(fault: Fault): Promise<void> {
+    const session = this.#current?.session;
+    const learnt = this.#learn(fault.code);
+    // Half a stream is better than the word that nothing is left.
+    if (!session || (!learnt && this.#current?.method === "transcode" && isHalf(fault.code))) {
+      this.#nothingLeft(fault);
+      return;
+    }
+    const position = this.#position();
+    const paused = this.#paused;
+    const asking = this.#ask();
+    // The server ends the session; a report that comes later would find none.
+    this.#progress.detach();
+    this.#watchdog.detach();
+    const caps = await capabilities();
+    const result = await failed(
+      session,
+      {
+        position_s: position,
+        error: reportWord(fault.code),
+        detail: [fault.code, fault.detail].filter(Boolean).join(": ").slice(0, 200),
+        client: learnt ? { profile: profileOf(caps, this.#without) } : undefined,
+      },
+      asking.signal,
+    );
+    if (result.kind === "aborted") return;
+    if (asking.signal.aborted) {
+      if (result.kind === "ok") void endSession(result.value.session, true);
+      return;
+    }
+    if (result.kind === "ok") {
+      await this.#attach(result.value, position, paused, caps);
+      return;
+    }
+    if (result.problem.status !== 404) {
+      this.#giveUp(problemText(result.problem), fault.detail ?? detailOf(result.problem));
+      return;
+    }
+    // The session had ended before: the server cannot know what failed in it.
+    if (this.#current?.protocol === "http") this.#without.direct = true;
+    else this.#without.safest = true;
+    await this.load(this.#choice, position, paused);
+  }
+
+  /** Takes what the failure shows of the browser out of its profile; false when it shows nothing new. */
+  #learn(code: FaultCode): boolean {
     const without = this.#without;
     const { video, audio } = this.#streams();
     if (code === "no_picture" && video && !without.video.has(video.codec) && this.#copies("video")) {
@@ -238,11 +304,8 @@ export class Player {
       without.audio.add(audio.codec);
       return true;
     }
-    if (this.#current?.protocol === "http" && !without.direct) {
-      without.direct = true;
-      return true;
-    }
-    if (!without.safest) {
+    // A conversion that is not played: once more into what every browser decodes.
+    if (this.#current?.method === "transcode" && !without.safest) {
       without.safest = true;
       return true;
     }
@@ -277,11 +340,13 @@ export class Player {
 
   /** Half a stream is better than none: only what stands still for good is given up. */
   #nothingLeft(fault: Fault): void {
-    const half = fault.code === "no_picture" || fault.code === "no_sound" || fault.code === "frozen";
-    if (!half) this.#giveUp(CATALOGUE[fault.code].text, fault.detail);
+    const { text } = CATALOGUE[fault.code];
+    if (isHalf(fault.code)) this.events.emit("trouble", { text });
+    else this.#giveUp(text, fault.detail);
   }
 
   #giveUp(text: string, detail?: string): void {
+    this.#progress.end();
     this.#release();
     this.events.emit("busy", { busy: false });
     this.events.emit("failed", { text, detail });
@@ -312,6 +377,9 @@ export class Player {
     this.events.clear();
   }
 }
+
+/** Whether something is still seen or heard. */
+const isHalf = (code: FaultCode): boolean => code === "no_picture" || code === "no_sound" || code === "frozen";
 
 async function pickEngine(answer: PlayResponse, caps: Capabilities): Promise<Engine> {
   if (answer.protocol !== "hls") return new FileEngine("file");

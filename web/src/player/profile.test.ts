@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { ask, type Browser } from "./capabilities";
+import { ask, browserName, type Browser } from "./capabilities";
 import { profileOf } from "./profile";
 
 /** A browser that plays what the patterns match. */
 function browser(file: RegExp, mse: RegExp | null, hdr = false): Browser {
   return {
+    name: "a browser",
     canPlayType: (type) => (file.test(type) ? "probably" : ""),
     isTypeSupported: mse ? (type) => mse.test(type) : undefined,
     dynamicRangeHigh: hdr,
@@ -18,6 +19,18 @@ const CHROMIUM = browser(
   /avc1|vp0?9|av01|mp4a|Opus|fLaC/,
 );
 const FIREFOX = browser(/^(video\/(mp4|webm))$|avc1|hvc1|vp0?[89]|av01|mp4a|[Oo]pus|fLaC|mp3/, /avc1\.(42|4D|64)|hvc1|vp09|av01|mp4a|Opus|fLaC/);
+
+describe("the browser's name", () => {
+  it.each([
+    ["Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36", "Chrome on Linux"],
+    ["Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36 Edg/142.0.0.0", "Edge on Windows"],
+    ["Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0", "Firefox on Linux"],
+    ["Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.0 Safari/605.1.15", "Safari on Mac"],
+    ["Mozilla/5.0 (iPhone; CPU iPhone OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) CriOS/142.0.0.0 Mobile/15E148 Safari/604.1", "Chrome on iPhone"],
+    ["Mozilla/5.0 (Linux; Android 15) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Mobile Safari/537.36", "Chrome on Android"],
+    ["something", "Browser"],
+  ])("of %s is %s", (agent, name) => expect(browserName(agent)).toBe(name));
+});
 
 describe("profile", () => {
   it("of Chromium names what it plays and nothing it does not", async () => {

@@ -17,6 +17,8 @@ export interface Support {
 export type Answers = Readonly<Record<string, Support>>;
 
 export interface Capabilities {
+  /** What people call this browser. */
+  name: string;
   answers: Answers;
   /** How HLS can be played: by hls.js, by the browser, or not. */
   hls: "mse" | "native" | "none";
@@ -200,7 +202,7 @@ export function profileOf(caps: Capabilities, without: Exclusions = NOTHING_EXCL
     }
   }
   const profile: ClientProfile = {
-    name: "browser",
+    name: caps.name,
     direct_play: direct,
     video,
     audio,
