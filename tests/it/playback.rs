@@ -77,10 +77,10 @@ fn what_a_client_learnt_from_a_failure_decides_the_next_way_alone() {
             "direct_play": [{"container": "mp4", "video": ["h264"], "audio": sound}],
             "video": [{"codec": "h264"}], "audio": sound.iter().map(|c| json!({"codec": c})).collect::<Vec<_>>()}})
     };
-    let first = client.play(&id, &can(&["aac", "mp3"]));
+    let first = client.play(&id, &can(&["aac", "opus"]));
     assert_eq!(first["method"], "direct_play", "{first}");
     // No sound came out: the picture need not be encoded for that, though it would be the next way but one.
-    let body = json!({"position_s": 2.0, "error": "decode", "detail": "no_sound", "client": can(&["mp3"])});
+    let body = json!({"position_s": 2.0, "error": "decode", "detail": "no_sound", "client": can(&["opus"])});
     let answer = fails(&client, &first, &body);
     assert_eq!(answer.status, 200, "{}", answer.text());
     let second = answer.json();
@@ -88,10 +88,10 @@ fn what_a_client_learnt_from_a_failure_decides_the_next_way_alone() {
     assert_eq!(second["decision"]["audio"]["action"], "encode", "{second}");
     assert!(!second["reasons"].as_array().expect("reasons").iter().any(|r| r["code"] == "failed_before"));
     // The same once more teaches nothing: then the next way it is.
-    let third = fails(&client, &second, &json!({"error": "decode", "client": can(&["mp3"])})).json();
+    let third = fails(&client, &second, &json!({"error": "decode", "client": can(&["opus"])})).json();
     assert_eq!(third["method"], "transcode", "{third}");
     // A conversion that failed is tried once more for a client that can less than it said, and not without that.
-    let fourth = fails(&client, &third, &json!({"error": "decode", "client": can(&["mp3", "ac3"])}));
+    let fourth = fails(&client, &third, &json!({"error": "decode", "client": can(&["opus", "flac"])}));
     assert_eq!(fourth.status, 200, "{}", fourth.text());
     assert_eq!(fails(&client, &fourth.json(), &json!({"error": "decode"})).status, 422);
     let other = client.play(&id, &can(&["aac"]));
