@@ -58,6 +58,8 @@ export class Player {
   /** What the viewer wants. The element's own flag is also set by a failure, which must not stop what follows it. */
   #paused = false;
   #choice: Choice = {};
+  /** Whether this stream has played, or was sought in. */
+  #there = false;
   readonly #without = { ...LEARNT, direct: false, safest: false };
 
   constructor(
@@ -68,6 +70,7 @@ export class Player {
     this.#subtitles.events.on("cues", (cues) => this.events.emit("cues", cues));
     this.#subtitles.events.on("failed", () => this.events.emit("subtitle", { index: null }));
     video.addEventListener("playing", () => this.events.emit("trouble", null), { signal: this.#stop.signal });
+    for (const sign of ["playing", "seeked"]) video.addEventListener(sign, () => (this.#there = true), { signal: this.#stop.signal });
     video.addEventListener("play", () => (this.#paused = false), { signal: this.#stop.signal });
     video.addEventListener("pause", () => (this.#paused ||= video.error === null && !video.ended), { signal: this.#stop.signal });
     addEventListener("pagehide", () => this.#progress.end(true), { signal: this.#stop.signal });
@@ -118,6 +121,7 @@ export class Player {
   async #attach(answer: PlayResponse, askedS: number | undefined, paused: boolean, caps: Capabilities): Promise<void> {
     this.#release();
     this.#current = answer;
+    this.#there = false;
     const engine = await pickEngine(answer, caps);
     if (this.#stop.signal.aborted) {
       engine.destroy();
@@ -210,8 +214,8 @@ export class Player {
   }
 
   #position(): number {
-    // Not loaded yet: where it was to start.
-    return this.video.readyState > 0 ? this.video.currentTime : (this.#current?.start_s ?? 0);
+    // Before it is there: where it was to start. A stream that fails at its first part leaves the element at zero.
+    return this.#there && this.video.readyState > 0 ? this.video.currentTime : (this.#current?.start_s ?? 0);
   }
 
   async #recover(fault: Fault): Promise<void> {
