@@ -1,17 +1,17 @@
 //! The I/O ledger: one row per read, on its way from the reader threads to the recorder.
 //!
-//! A bounded channel that is never waited for: where it is full, the row is dropped and counted, and the
+//! A bounded queue that is never waited for: where it is full, the row is dropped and counted, and the
 //! record says that it is incomplete.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError};
 
 use serde::{Deserialize, Serialize};
 use spindle_base::sync::Mutex;
 use spindle_base::units::ByteRange;
 
 use crate::file::FileState;
+use crate::notes::Sender;
 use crate::recorder::Note;
 
 /// One playing session, or a background job.
@@ -67,12 +67,12 @@ pub(crate) struct Row {
 #[derive(Debug, Clone)]
 pub(crate) struct Ledger {
     /// `None`: nothing is recorded.
-    notes: Option<SyncSender<Note>>,
+    notes: Option<Sender>,
     dropped: Arc<AtomicU64>,
 }
 
 impl Ledger {
-    pub(crate) fn new(notes: SyncSender<Note>) -> Self {
+    pub(crate) fn new(notes: Sender) -> Self {
         Self { notes: Some(notes), dropped: Arc::default() }
     }
 
@@ -89,7 +89,8 @@ impl Ledger {
     /// Adds a row, or counts it as dropped. Never waits.
     pub(crate) fn row(&self, row: Row) {
         let Some(notes) = &self.notes else { return };
-        if let Err(TrySendError::Full(_)) = notes.try_send(Note::Row(Box::new(row))) {
+        // Nobody waits for it: the recorder takes it with what comes next.
+        if !notes.leave(Note::Row(Box::new(row))) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -99,7 +100,7 @@ impl Ledger {
         let duration_us = until_us.saturating_sub(since_us);
         let Some(notes) = self.notes.as_ref().filter(|_| duration_us >= STALL_US) else { return };
         let cause = "the disks were late with what was asked of them ahead".to_owned();
-        if notes.try_send(Note::Stall { stream, at_us: since_us, duration_us, cause }).is_err() {
+        if !notes.offer(Note::Stall { stream, at_us: since_us, duration_us, cause }) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -107,14 +108,14 @@ impl Ledger {
     /// A read that failed. Never waits.
     pub(crate) fn failed(&self, stream: StreamId, at_us: u64, what: String) {
         let Some(notes) = &self.notes else { return };
-        if notes.try_send(Note::Failed { stream, at_us, what }).is_err() {
+        if !notes.offer(Note::Failed { stream, at_us, what }) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Sends what must not be lost; waits while the channel is full. Not for the byte path.
+    /// Sends what must not be lost; waits while the queue is full. Not for the byte path.
     pub(crate) fn tell(&self, note: Note) -> bool {
-        self.notes.as_ref().is_some_and(|notes| notes.send(note).is_ok())
+        self.notes.as_ref().is_some_and(|notes| notes.tell(note))
     }
 
     /// Rows dropped so far.

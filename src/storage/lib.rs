@@ -4,6 +4,7 @@
 //! - `pool` and `device`: reader threads per filesystem. Nothing else waits for a disk.
 //! - `cached`: what of a file is in memory, whoever's file it is.
 //! - `reader`: what is in memory, bringing in what is not; one row in the `ledger` per read.
+//! - `notes`: the queue from all of these to the recorder.
 //! - `trace`: the kernel's block events, through a small privileged helper where permitted.
 //! - `recorder`: rows + events + map = one [`IoRecord`] per stream.
 //! - `map`: from a byte of a device through md, device-mapper, btrfs, loop and partitions to the disks, and back.
@@ -24,6 +25,7 @@ mod layout;
 mod ledger;
 mod map;
 mod mapper;
+mod notes;
 mod pool;
 mod reader;
 mod recorder;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, sync_channel};
+use std::sync::mpsc;
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -20,6 +20,7 @@ use crate::layout::verify::Verified;
 use crate::layout::{Layout, LayoutOptions, through};
 use crate::ledger::{self, Ledger, Row, RowKind, StreamId, StreamShared};
 use crate::mapper::Mapper;
+use crate::notes;
 use crate::pool::{Job, Lane};
 use crate::reader::{self, MediaFile, Opening};
 use crate::recorder::faults::Members;
@@ -128,7 +129,7 @@ impl Storage {
         let rates = Arc::new(Mutex::new(Vec::new()));
         let notices = Notices::default();
         let (ledger, recorder) = if config.record {
-            let (tx, rx) = sync_channel(ledger::QUEUE);
+            let (tx, rx) = notes::queue(ledger::QUEUE);
             let ledger = Ledger::new(tx);
             let recorder = Recorder::new(
                 Arc::clone(&clock),
@@ -139,7 +140,7 @@ impl Storage {
             );
             let thread = thread::Builder::new()
                 .name("io-recorder".to_owned())
-                .spawn(move || recorder.run(&rx))
+                .spawn(move || recorder.run(rx))
                 .map_err(|source| StorageError::Thread { name: "io-recorder".to_owned(), source })?;
             (ledger, Some(thread))
         } else {

@@ -22,7 +22,7 @@ mod verdict;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use spindle_base::clock::SharedClock;
@@ -33,6 +33,7 @@ use crate::file::FileState;
 use crate::layout::file_map::FoundInFile;
 use crate::ledger::{Ledger, Row, RowKind, StreamId, StreamShared};
 use crate::map::piece::Role;
+use crate::notes::Receiver;
 use crate::sys;
 use crate::topology::sysfs::{DiskCounters, Sysfs};
 use crate::trace::{Batch, BlockEvent, BlockOp};
@@ -218,20 +219,21 @@ impl Recorder {
         recorder
     }
 
-    /// Until `Note::Close` or until nobody can send any more.
-    pub(crate) fn run(mut self, notes: &Receiver<Note>) {
+    /// Until `Note::Close`.
+    pub(crate) fn run(mut self, mut notes: Receiver) {
         const TICK_US: u64 = 1_000_000;
         loop {
             let due = self.sampled_us + TICK_US;
+            let left_us = due.saturating_sub(self.clock.monotonic_us());
+            for note in notes.take(Duration::from_micros(left_us.min(TICK_US))) {
+                if matches!(note, Note::Close) {
+                    return;
+                }
+                self.apply(note);
+            }
             let now = self.clock.monotonic_us();
             if now >= due {
                 self.tick(now);
-                continue;
-            }
-            match notes.recv_timeout(Duration::from_micros((due - now).min(TICK_US))) {
-                Ok(Note::Close) | Err(RecvTimeoutError::Disconnected) => return,
-                Ok(note) => self.apply(note),
-                Err(RecvTimeoutError::Timeout) => {}
             }
         }
     }

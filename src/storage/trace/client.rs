@@ -568,8 +568,12 @@ mod tests {
             eprintln!("skipped: needs root, and the example built");
             return None;
         }
-        let (tx, rx) = sync_channel(4096);
-        std::thread::spawn(move || rx.iter().for_each(drop));
+        let (tx, mut rx) = crate::notes::queue(4096);
+        std::thread::spawn(move || {
+            loop {
+                rx.take(Duration::from_secs(1)).for_each(drop);
+            }
+        });
         let config = Config { helper_program: Some(program), ..Config::default() };
         Some(Trace::start(&config, Ledger::new(tx), Arc::new(SystemClock)))
     }
