@@ -35,7 +35,7 @@ use tower::ServiceExt as _;
 
 use super::lane::{self, Sent};
 use super::problem::Problem;
-use super::reply::Reply;
+use super::reply::{Reply, chain};
 
 /// A head longer than this is refused: browsers send 1 to 2 KiB, cookies included.
 const MAX_HEAD_BYTES: usize = 32 << 10;
@@ -137,17 +137,6 @@ async fn drive(mut socket: TcpStream, peer: SocketAddr, services: Services) -> i
             }
         }
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        source = inner.source();
-    }
-    text
 }
 
 enum Next {

@@ -9,10 +9,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::{self, HeaderValue};
 use http::{Method, Version};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::SendFlags;
 use spindle_base::clock::http_date;
 use spindle_base::units::ByteRange;
@@ -20,7 +22,7 @@ use spindle_storage::{MediaFile, StorageError};
 use spindle_transcode::Segment;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
 use super::reply::{Part, Reply, Source, segment_ready};
 
@@ -39,7 +41,7 @@ const LOOK_BYTES: u64 = 512 << 10;
 /// Bytes after which a fast reader lets other tasks run.
 const YIELD_BYTES: u64 = 8 << 20;
 
-/// How long a client may leave the socket full. A paused player stops reading and must find its
+/// How long a client may leave the socket full, at least; twice that at most. A paused player stops reading and must find its
 /// connection alive after a long break; a dead peer is found by TCP keepalive long before.
 const STALLED_CLIENT: Duration = Duration::from_secs(4 * 60 * 60);
 
@@ -69,7 +71,7 @@ pub enum LaneError {
     Shrunk,
 }
 
-/// Writes `reply` to the socket.
+/// Writes `reply` to the socket; a problem document instead if the first bytes of its file cannot be read.
 ///
 /// `keep_alive`: whether the request allows another one after it.
 ///
@@ -84,9 +86,21 @@ pub async fn send(
     mut reply: Reply,
 ) -> Result<Sent, LaneError> {
     let sends_body = *method != Method::HEAD && !reply.parts.is_empty();
+    if sends_body {
+        let first = tokio::select! {
+            biased;
+            first = reply.first_bytes() => first,
+            // Dropping the read abandons it if its turn has not come: nobody waits for it.
+            error = peer_gone(socket) => return Err(LaneError::Client(error)),
+        };
+        if let Err(problem) = first {
+            reply = Reply::of_problem(&problem).with_cors();
+        }
+    }
     let head = head(&reply, version, keep_alive, now_us);
     let flags = if sends_body { SendFlags::MORE } else { SendFlags::empty() };
-    write_all(socket, &head, flags).await?;
+    let mut outlet = Outlet::new(socket);
+    outlet.write_all(&head, flags).await?;
     drop(head);
     // A paced reader takes hours: what it waits with counts a thousandfold.
     drop(std::mem::take(&mut reply.headers));
@@ -97,11 +111,11 @@ pub async fn send(
                 Part::Memory(bytes) => {
                     let more = parts.peek().is_some();
                     let flags = if more { SendFlags::MORE } else { SendFlags::empty() };
-                    write_all(socket, &bytes, flags).await?;
+                    outlet.write_all(&bytes, flags).await?;
                 }
-                Part::Range(Source::File(file), range) => send_file(socket, &file, range).await?,
+                Part::Range(Source::File(file), range) => send_file(&mut outlet, &file, range).await?,
                 Part::Range(Source::Segment { segment, made_from }, range) => {
-                    send_segment(socket, &segment, &made_from, range).await?;
+                    send_segment(&mut outlet, &segment, &made_from, range).await?;
                 }
             }
         }
@@ -144,33 +158,61 @@ fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-async fn write_all(socket: &TcpStream, mut bytes: &[u8], flags: SendFlags) -> Result<(), LaneError> {
-    while !bytes.is_empty() {
-        let sent =
-            on_writable(socket, || rustix::net::send(socket.as_fd(), bytes, flags | SendFlags::NOSIGNAL))
-                .await?;
-        bytes = bytes.get(sent..).unwrap_or_default();
-    }
-    Ok(())
+/// The socket, and how long its client may leave it full.
+struct Outlet<'a> {
+    socket: &'a TcpStream,
+    /// Set at the first wait and looked at when it runs out: to set a timer at every wait would cost more than the wait.
+    patience: Option<Pin<Box<Sleep>>>,
+    /// The client has taken something since `patience` was set.
+    is_moving: bool,
 }
 
-/// Runs `operation` whenever the socket can take bytes, until it took some.
-async fn on_writable(
-    socket: &TcpStream,
-    mut operation: impl FnMut() -> rustix::io::Result<usize>,
-) -> Result<usize, LaneError> {
-    loop {
-        match socket.try_io(Interest::WRITABLE, || operation().map_err(io::Error::from)) {
-            Ok(sent) => return Ok(sent),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                tokio::time::timeout(STALLED_CLIENT, socket.writable())
-                    .await
-                    .map_err(|_| LaneError::Client(io::ErrorKind::TimedOut.into()))?
-                    .map_err(LaneError::Client)?;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(LaneError::Client(error)),
+impl<'a> Outlet<'a> {
+    fn new(socket: &'a TcpStream) -> Self {
+        Self { socket, patience: None, is_moving: false }
+    }
+
+    async fn write_all(&mut self, mut bytes: &[u8], flags: SendFlags) -> Result<(), LaneError> {
+        let socket = self.socket.as_fd();
+        while !bytes.is_empty() {
+            let sent = self.write(|| rustix::net::send(socket, bytes, flags | SendFlags::NOSIGNAL)).await?;
+            bytes = bytes.get(sent..).unwrap_or_default();
         }
+        Ok(())
+    }
+
+    /// Runs `operation` whenever the socket can take bytes, until it took some.
+    async fn write(
+        &mut self,
+        mut operation: impl FnMut() -> rustix::io::Result<usize>,
+    ) -> Result<usize, LaneError> {
+        loop {
+            match self.socket.try_io(Interest::WRITABLE, || operation().map_err(io::Error::from)) {
+                Ok(sent) => {
+                    self.is_moving = true;
+                    return Ok(sent);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    std::future::poll_fn(|cx| self.poll_writable(cx)).await.map_err(LaneError::Client)?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(LaneError::Client(error)),
+            }
+        }
+    }
+
+    fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Poll::Ready(ready) = self.socket.poll_write_ready(cx) {
+            return Poll::Ready(ready);
+        }
+        let patience = self.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(STALLED_CLIENT)));
+        while patience.as_mut().poll(cx).is_ready() {
+            if !std::mem::take(&mut self.is_moving) {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            patience.as_mut().reset(Instant::now() + STALLED_CLIENT);
+        }
+        Poll::Pending
     }
 }
 
@@ -188,7 +230,7 @@ async fn peer_gone(socket: &TcpStream) -> io::Error {
 type BringIn = Pin<Box<dyn Future<Output = Result<u64, StorageError>> + Send>>;
 
 /// Sends a range of a media file: resident pieces at once, the rest after the disk brought it.
-async fn send_file(socket: &TcpStream, file: &MediaFile, range: ByteRange) -> Result<(), LaneError> {
+async fn send_file(outlet: &mut Outlet<'_>, file: &MediaFile, range: ByteRange) -> Result<(), LaneError> {
     let (mut at, end) = (range.start(), range.end());
     let mut since_yield = 0_u64;
     // What the reader threads brought in was gone at once: a filesystem that keeps nothing in the page cache (ZFS,
@@ -197,8 +239,9 @@ async fn send_file(socket: &TcpStream, file: &MediaFile, range: ByteRange) -> Re
     while at < end {
         let want = (end - at).min(WINDOW_BYTES);
         let mut ready = file.resident(at, want);
+        let sure = at + ready;
         if ready == 0 && keeps_nothing {
-            at += send_by_value(socket, file, at, end).await?;
+            at += send_by_value(outlet, file, at, end).await?;
             continue;
         }
         if ready == 0 {
@@ -207,7 +250,7 @@ async fn send_file(socket: &TcpStream, file: &MediaFile, range: ByteRange) -> Re
             ready = tokio::select! {
                 brought = bring => brought.map_err(LaneError::Storage)?.min(want),
                 // Dropping the read abandons it if its turn has not come: nobody waits for it.
-                error = peer_gone(socket) => return Err(LaneError::Client(error)),
+                error = peer_gone(outlet.socket) => return Err(LaneError::Client(error)),
             };
             if ready == 0 {
                 return Err(LaneError::Shrunk);
@@ -227,7 +270,7 @@ async fn send_file(socket: &TcpStream, file: &MediaFile, range: ByteRange) -> Re
             // Two windows in hand: the disk works on the next while the socket takes this one.
             let reader = file.clone();
             let mut bring: BringIn = Box::pin(async move { reader.bring_in(next, ahead).await });
-            let mut sending = Box::pin(send_resident(socket, fd, piece, still, served));
+            let mut sending = Box::pin(send_resident(outlet, fd, piece, sure, still, served));
             let mut brought = false;
             let reached = loop {
                 tokio::select! {
@@ -247,7 +290,7 @@ async fn send_file(socket: &TcpStream, file: &MediaFile, range: ByteRange) -> Re
             }
             reached
         } else {
-            send_resident(socket, fd, piece, still, served).await?
+            send_resident(outlet, fd, piece, sure, still, served).await?
         };
         since_yield += reached - at;
         at = reached;
@@ -260,16 +303,21 @@ async fn send_file(socket: &TcpStream, file: &MediaFile, range: ByteRange) -> Re
 }
 
 /// Sends a piece from `at` that the reader threads read for it by value; how many bytes.
-async fn send_by_value(socket: &TcpStream, file: &MediaFile, at: u64, end: u64) -> Result<u64, LaneError> {
+async fn send_by_value(
+    outlet: &mut Outlet<'_>,
+    file: &MediaFile,
+    at: u64,
+    end: u64,
+) -> Result<u64, LaneError> {
     let max = usize::try_from(end - at).unwrap_or(SEND_BYTES).min(SEND_BYTES);
     let bytes = tokio::select! {
         bytes = file.read_through(at, max) => bytes.map_err(LaneError::Storage)?,
-        error = peer_gone(socket) => return Err(LaneError::Client(error)),
+        error = peer_gone(outlet.socket) => return Err(LaneError::Client(error)),
     };
     if bytes.is_empty() {
         return Err(LaneError::Shrunk);
     }
-    write_all(socket, &bytes, SendFlags::empty()).await?;
+    outlet.write_all(&bytes, SendFlags::empty()).await?;
     file.note_served(at, bytes.len() as u64);
     Ok(bytes.len() as u64)
 }
@@ -277,7 +325,7 @@ async fn send_by_value(socket: &TcpStream, file: &MediaFile, at: u64, end: u64) 
 /// Sends a range of a segment. It was written a moment ago, as a rule; what the page cache has let go since is read
 /// again off the executor.
 async fn send_segment(
-    socket: &TcpStream,
+    outlet: &mut Outlet<'_>,
     segment: &Arc<Segment>,
     made_from: &MediaFile,
     range: ByteRange,
@@ -286,7 +334,7 @@ async fn send_segment(
     while !rest.is_empty() {
         let still = |offset, len| segment_ready(segment, offset, len);
         let served = |_, len| made_from.note_derived(len);
-        let reached = send_resident(socket, segment.fd(), rest, still, served).await?;
+        let reached = send_resident(outlet, segment.fd(), rest, rest.start(), still, served).await?;
         rest = ByteRange::new(reached, range.end()).ok_or(LaneError::Shrunk)?;
         if !rest.is_empty() {
             let again = Arc::clone(segment);
@@ -295,7 +343,7 @@ async fn send_segment(
             if bytes.is_empty() {
                 return Err(LaneError::Shrunk);
             }
-            write_all(socket, &bytes, SendFlags::empty()).await?;
+            outlet.write_all(&bytes, SendFlags::empty()).await?;
             made_from.note_derived(bytes.len() as u64);
             rest = ByteRange::new(reached + bytes.len() as u64, range.end()).ok_or(LaneError::Shrunk)?;
         }
@@ -307,42 +355,58 @@ async fn send_segment(
 const LOOK_HOLDS: Duration = Duration::from_millis(10);
 
 /// `sendfile(2)` until the range is out, or as far as `still` says that bytes are in memory (offset, length → how
-/// many); where it stopped. `served` hears of every piece that the socket took.
+/// many); where it stopped. Up to `sure` the caller has just looked. `served` hears of every piece that the socket took.
 async fn send_resident(
-    socket: &TcpStream,
+    outlet: &mut Outlet<'_>,
     fd: BorrowedFd<'_>,
     range: ByteRange,
+    mut sure: u64,
     still: impl Fn(u64, u64) -> u64,
     served: impl Fn(u64, u64),
 ) -> Result<u64, LaneError> {
     let mut at = range.start();
-    // Up to where a look said so, and when.
-    let (mut sure, mut looked) = (at, Instant::now());
+    let mut looked = Instant::now();
+    // A call that took less than it was given has filled the buffer, most likely. To try again at once would find what the
+    // client has taken in the meantime and send that: many small sends. So the kernel is asked whether it is worth while;
+    // not just waited for, because a signal cuts a call short, too.
+    let mut is_full = false;
     while at < range.end() {
-        let start = at;
-        let mut gone = false;
-        let sent = on_writable(socket, || {
-            if start >= sure || looked.elapsed() >= LOOK_HOLDS {
-                looked = Instant::now();
-                sure = start + still(start, (range.end() - start).min(LOOK_BYTES));
-            }
-            let len = usize::try_from(sure - start).unwrap_or(SEND_BYTES).min(SEND_BYTES);
-            if len == 0 {
-                gone = true;
-                return Ok(0);
-            }
-            let mut offset = start;
-            rustix::fs::sendfile(socket.as_fd(), fd, Some(&mut offset), len)
-        })
-        .await?;
+        let (start, socket) = (at, outlet.socket.as_fd());
+        let (mut asks, mut gone, mut len) = (is_full, false, 0);
+        let sent = outlet
+            .write(|| {
+                if std::mem::take(&mut asks) && !has_room(socket)? {
+                    return Err(rustix::io::Errno::AGAIN);
+                }
+                if start >= sure || looked.elapsed() >= LOOK_HOLDS {
+                    looked = Instant::now();
+                    sure = start + still(start, (range.end() - start).min(LOOK_BYTES));
+                }
+                len = usize::try_from(sure - start).unwrap_or(SEND_BYTES).min(SEND_BYTES);
+                if len == 0 {
+                    gone = true;
+                    return Ok(0);
+                }
+                let mut offset = start;
+                rustix::fs::sendfile(socket, fd, Some(&mut offset), len)
+            })
+            .await?;
         if gone {
             return Ok(at);
         }
         if sent == 0 {
             return Err(LaneError::Shrunk);
         }
+        is_full = sent < len;
         served(at, sent as u64);
         at += sent as u64;
     }
     Ok(at)
+}
+
+/// Whether a third of the socket's buffer is free, which is what the kernel calls writable (`sk_stream_is_writeable`). Where
+/// it is not, the kernel notes that somebody waits for that, so that readiness will be told.
+fn has_room(socket: BorrowedFd<'_>) -> rustix::io::Result<bool> {
+    let mut fds = [PollFd::from_borrowed_fd(socket, PollFlags::OUT)];
+    Ok(rustix::event::poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0)
 }

@@ -2,17 +2,28 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use spindle_base::clock::http_date;
+use spindle_base::error::ErrorKind;
 use spindle_base::units::ByteRange;
-use spindle_storage::{MediaFile, cached};
+use spindle_storage::{MediaFile, StorageError, cached};
 use spindle_transcode::Segment;
 
 use super::entity::{self, Entity, Outcome};
+use super::problem::Problem;
+
+/// How long a disk may take for the first bytes. A rotating one wakes within 10 to 25 s, the last of a shelf that starts
+/// one after the other within 40; what takes longer is broken, and a client that is told can ask elsewhere.
+const FIRST_BYTES_PATIENCE: Duration = Duration::from_secs(45);
+
+/// When a client may ask again for what a disk did not give: a disk that was plugged in again, or a mount that came
+/// back, is there within seconds.
+const RETRY_AFTER_S: u64 = 10;
 
 /// Where a body's bytes lie.
 #[derive(Clone)]
@@ -49,6 +60,13 @@ pub enum Part {
 }
 
 impl Part {
+    fn of_file(&self) -> Option<(&MediaFile, ByteRange)> {
+        match self {
+            Self::Range(Source::File(file), range) => Some((file, *range)),
+            _ => None,
+        }
+    }
+
     fn len_bytes(&self) -> u64 {
         match self {
             Self::Memory(bytes) => bytes.len() as u64,
@@ -76,6 +94,47 @@ impl Reply {
     pub fn holding<G: Send + Sync + 'static>(mut self, guard: G) -> Self {
         self.held = Some(Arc::new(guard));
         self
+    }
+
+    /// A failure, as a document.
+    #[must_use]
+    pub fn of_problem(problem: &Problem) -> Self {
+        let reply = Self::memory(problem.status(), "application/problem+json", problem.body());
+        match problem.retry_after_s() {
+            Some(seconds) => reply.with(header::RETRY_AFTER, &seconds.to_string()),
+            None => reply,
+        }
+    }
+
+    /// Waits until the first bytes of a file in the body are in memory. To be called before the head goes out: a disk
+    /// that cannot be read is then an answer of its own, not one that breaks off. Free where they are in memory.
+    ///
+    /// # Errors
+    /// 503 and why, to be sent instead.
+    pub async fn first_bytes(&self) -> Result<(), Problem> {
+        let Some((file, range)) = self.parts.iter().find_map(Part::of_file) else { return Ok(()) };
+        if range.is_empty() || file.resident(range.start(), 1) > 0 {
+            return Ok(());
+        }
+        let bring = file.bring_in(range.start(), range.len_bytes());
+        match tokio::time::timeout(FIRST_BYTES_PATIENCE, bring).await {
+            Ok(Ok(1..)) => Ok(()),
+            Ok(Ok(0) | Err(StorageError::Shrunk { .. })) => {
+                Err(unread("the file has become shorter than it was"))
+            }
+            Ok(Err(error @ StorageError::QueueFull { .. })) => Err(error.into()),
+            Ok(Err(error)) => {
+                let path = file.path().display();
+                tracing::warn!(%path, error = %chain(&error), "the first bytes of a reply cannot be read");
+                // The innermost cause is the kernel's word; what stands before it names a path of this machine.
+                Err(unread(&innermost(&error)))
+            }
+            Err(_) => {
+                let path = file.path().display();
+                tracing::warn!(%path, waited_s = FIRST_BYTES_PATIENCE.as_secs(), "a disk does not answer");
+                Err(unread(&format!("no answer within {} s", FIRST_BYTES_PATIENCE.as_secs())))
+            }
+        }
     }
 
     /// A reply of a few bytes.
@@ -119,6 +178,31 @@ impl Reply {
         );
         self
     }
+}
+
+fn unread(why: &str) -> Problem {
+    let detail = format!("the disk that holds this file cannot be read at the moment: {why}");
+    Problem::new(ErrorKind::Unavailable, detail).retry_after(RETRY_AFTER_S)
+}
+
+/// An error with its causes, on one line.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        source = inner.source();
+    }
+    text
+}
+
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut at = error;
+    while let Some(inner) = at.source() {
+        at = inner;
+    }
+    at.to_string()
 }
 
 /// Answers GET or HEAD on `source` as RFC 9110 has it: conditions, ranges, multipart.

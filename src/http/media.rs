@@ -40,7 +40,7 @@ impl MediaLane {
     async fn get(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> (Reply, Option<Attached>) {
         match self.try_get(method, uri, headers).await {
             Ok((reply, attached)) => (reply.with_cors(), Some(attached)),
-            Err(problem) => (of_problem(&problem).with_cors(), None),
+            Err(problem) => (Reply::of_problem(&problem).with_cors(), None),
         }
     }
 
@@ -105,14 +105,6 @@ fn file(session: &Session, method: &Method, headers: &HeaderMap) -> Result<Reply
     Ok(reply.with(header::CACHE_CONTROL, "private, max-age=86400"))
 }
 
-fn of_problem(problem: &Problem) -> Reply {
-    let mut reply = Reply::memory(problem.status(), "application/problem+json", problem.body());
-    if let Some(seconds) = problem.retry_after_s() {
-        reply = reply.with(header::RETRY_AFTER, &seconds.to_string());
-    }
-    reply
-}
-
 /// The ordinary lane: HTTP/2, requests with odd heads, other methods.
 pub(super) async fn ordinary(State(state): State<ServerState>, request: Request) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
@@ -125,7 +117,12 @@ pub(super) async fn ordinary(State(state): State<ServerState>, request: Request)
             return response;
         }
     }
-    let (reply, attached) = state.media.get(&method, &uri, request.headers()).await;
+    let (mut reply, attached) = state.media.get(&method, &uri, request.headers()).await;
+    if method != Method::HEAD
+        && let Err(problem) = reply.first_bytes().await
+    {
+        reply = Reply::of_problem(&problem).with_cors();
+    }
     let length = reply.body_bytes();
     let body = if method == Method::HEAD || reply.parts.is_empty() {
         Body::empty()

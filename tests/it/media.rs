@@ -248,6 +248,37 @@ fn a_replaced_file_has_another_tag_and_the_open_session_plays_on() {
 }
 
 #[test]
+fn a_file_whose_first_bytes_cannot_be_read_is_a_503_and_the_connection_goes_on() {
+    let (app, client, id) = TestApp::with_film();
+    let played = client.play(&id, &json!("vlc"));
+    let url = played["url"].as_str().expect("a URL").to_owned();
+    let path = app.library.join("Amber Coast (2001).mp4");
+    let whole = std::fs::read(&path).expect("read");
+    // Bytes that were there when the session began and are no more: like those of a disk that is gone.
+    std::fs::File::options().write(true).open(&path).expect("opened").set_len(100).expect("cut");
+    let mut connection = client.connect();
+    for lead in ["", "\r\n"] {
+        // The second is the ordinary lane's: hyper takes a request that begins with an empty line.
+        let range = format!("bytes={}-", whole.len() - 10);
+        connection.write(&format!("{lead}GET {url} HTTP/1.1\r\nHost: t\r\nRange: {range}\r\n\r\n"));
+        let answer = connection.read(false);
+        assert_eq!(answer.status, 503, "{lead:?}");
+        assert_eq!(answer.field("content-type"), Some("application/problem+json"));
+        assert_eq!(answer.field("retry-after"), Some("10"));
+        assert_eq!(answer.field("access-control-allow-origin"), Some("*"));
+        let detail = answer.json()["detail"].as_str().expect("a detail").to_owned();
+        assert!(detail.contains("cannot be read"), "{detail}");
+        assert!(!detail.contains(app.library.to_str().expect("a path")), "no path of this machine: {detail}");
+    }
+    // A question about the head alone reads nothing.
+    connection.write(&format!("HEAD {url} HTTP/1.1\r\nHost: t\r\n\r\n"));
+    assert_eq!(connection.read(true).status, 200);
+    std::fs::write(&path, &whole).expect("put back");
+    connection.write(&format!("GET {url} HTTP/1.1\r\nHost: t\r\n\r\n"));
+    assert!(connection.read(false).body == whole, "there again, and so are its bytes");
+}
+
+#[test]
 fn a_file_that_shrinks_while_it_is_sent_breaks_the_connection_off() {
     let (app, client, id) = TestApp::with_film();
     let played = client.play(&id, &json!("vlc"));
