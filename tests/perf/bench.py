@@ -485,6 +485,8 @@ def idle(options):
         server.setup()
         server.idle()
         servers.until(120, "every item is probed", lambda: all(row.get("duration_s") for row in server.items()))
+        # Idle is when nobody has looked at anything for a while: the workers, pictures made and all, have ended by then.
+        servers.until(180, "the workers have ended", lambda: not any(servers.program_of(pid) == "spindle-transcode" for pid in tree(server.pid)))
         before = cpu_s(server.pid)
         time.sleep(10)
         rows = [(servers.program_of(pid), *[round(x / 2**20, 1) for x in memory_of(pid)]) for pid in tree(server.pid)]
