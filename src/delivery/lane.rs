@@ -216,13 +216,16 @@ impl<'a> Outlet<'a> {
     }
 }
 
-/// Resolves when the client has closed its side. Bytes of a next request are not the end.
+/// Resolves when the connection is broken off. Neither bytes of a next request nor the end of the client's side is that: a
+/// client that has said everything still reads (RFC 9112 section 9.6). One that closed both sides with bytes unread sends a
+/// reset at once, any other at the next bytes.
 async fn peer_gone(socket: &TcpStream) -> io::Error {
-    let mut byte = [0_u8; 1];
-    match socket.peek(&mut byte).await {
-        Ok(0) => io::ErrorKind::ConnectionReset.into(),
-        Ok(_) => std::future::pending().await,
-        Err(error) => error,
+    if let Err(error) = socket.ready(Interest::ERROR).await {
+        return error;
+    }
+    match socket.take_error() {
+        Ok(Some(error)) | Err(error) => error,
+        Ok(None) => io::ErrorKind::ConnectionReset.into(),
     }
 }
 

@@ -293,3 +293,17 @@ fn a_file_that_shrinks_while_it_is_sent_breaks_the_connection_off() {
     assert!(ended.map_or(true, |a| a.status >= 400 || a.body.len() == 100));
     assert_eq!(client.get("/health").status, 200, "the server goes on");
 }
+
+#[test]
+fn a_client_that_closes_its_side_gets_the_whole_film_from_the_disk_too() {
+    let (app, client, url, bytes) = opened();
+    let path = app.library.join("Amber Coast (2001).mp4");
+    let file = std::fs::File::open(&path).expect("the film");
+    file.sync_all().expect("it is on the disk");
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("out of memory");
+    let mut connection = client.connect();
+    connection.write(&format!("GET {url} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n"));
+    connection.half_close();
+    let answer = connection.read(false);
+    assert_eq!((answer.status, answer.body == bytes), (200, true), "{} bytes", answer.body.len());
+}
