@@ -1,7 +1,6 @@
 //! Looks at one file as the scanner does: the in-process parser first, the worker for the rest.
 //! For commands that need no index.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,9 +74,8 @@ impl Examiner {
     /// # Errors
     /// Cannot be opened, is not media.
     pub async fn examine(&self, path: &Path) -> anyhow::Result<Examined> {
-        let file = File::open(path).context("unable to open it")?;
+        let file = crate::config::small_file::open(path).context("unable to open it")?;
         let meta = file.metadata().context("unable to look at it")?;
-        anyhow::ensure!(meta.is_file(), "it is not a file");
         let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let (reader, size, known_as) = (file.try_clone()?, meta.len(), name.clone());
         let parsed = tokio::task::spawn_blocking(move || {

@@ -1,10 +1,11 @@
 //! The owner's client profiles: `profiles/*.json` in the data directory, read once at start.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
 use spindle_playback::Profiles;
+
+use crate::config::small_file;
 
 /// The folder in the data directory.
 const FOLDER: &str = "profiles";
@@ -48,7 +49,7 @@ pub fn load(data_dir: &Path) -> Profiles {
 
 fn read(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
-    File::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
+    small_file::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 

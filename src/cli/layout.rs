@@ -61,7 +61,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
 fn for_people(layout: &Layout) -> String {
     let mut text = format!(
         "{}: {}, {} fragments, evenness {:.2}\n",
-        layout.file.display(),
+        super::named(&layout.file),
         human_bytes(layout.size_bytes),
         layout.fragments,
         layout.evenness
@@ -70,7 +70,7 @@ fn for_people(layout: &Layout) -> String {
         let _infallible = writeln!(text, "{t}");
     };
     if let Some(via) = &layout.via {
-        line(format!("it is {}", via.display()));
+        line(format!("it is {}", super::named(via)));
     }
     if let Some(why) = &layout.why_inexact {
         line(format!("not exact: {why}"));

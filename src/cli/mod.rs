@@ -122,6 +122,12 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// A path for people, on one line: what a terminal would obey is shown as it is written.
+fn named(path: &std::path::Path) -> String {
+    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    path.to_string_lossy().chars().map(escape).collect()
+}
+
 /// One line on standard error. A closed pipe is no reason to fail.
 fn complain(message: &str) {
     let _closed = writeln!(std::io::stderr(), "spindle: {message}");

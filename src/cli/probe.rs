@@ -50,7 +50,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
             } else {
                 match &examined {
                     Ok(e) => print(&for_people(file, &e.info, e.keyframes.as_ref())),
-                    Err(error) => print(&format!("{}: cannot be read: {error:#}\n", file.display())),
+                    Err(error) => print(&format!("{}: cannot be read: {error:#}\n", super::named(file))),
                 }
             }
         }
@@ -66,7 +66,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
 }
 
 fn for_people(file: &Path, info: &MediaInfo, keyframes: Option<&KeyframeIndex>) -> String {
-    let mut out = format!("{}: {}, {}", file.display(), info.container, human_bytes(info.size_bytes));
+    let mut out = format!("{}: {}, {}", super::named(file), info.container, human_bytes(info.size_bytes));
     if let Some(seconds) = info.duration_s {
         let _infallible = write!(out, ", {seconds:.3} s");
     }

@@ -37,9 +37,9 @@ fn printable(text: &str) -> String {
 fn for_people(topology: &Topology) -> String {
     let mut out = format!(
         "{} is on {} at {}\n",
-        topology.path.display(),
+        super::named(&topology.path),
         topology.filesystem.kind,
-        topology.filesystem.mount.display()
+        super::named(&topology.filesystem.mount)
     );
     tree(&mut out, &topology.node, 1);
     let _infallible = writeln!(
