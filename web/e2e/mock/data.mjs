@@ -23,7 +23,7 @@ function item(id, more) {
 export function makeItems() {
   const items = new Map();
   const add = (it) => items.set(it.id, it);
-  for (let i = 0; i < 1200; i += 1) {
+  for (let i = 0; i < 1198; i += 1) {
     const a = WORDS_A[i % WORDS_A.length];
     const b = WORDS_B[(i * 7 + Math.floor(i / 15)) % WORDS_B.length];
     const n = Math.floor(i / 225);
