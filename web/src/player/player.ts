@@ -58,8 +58,8 @@ export class Player {
   /** What the viewer wants. The element's own flag is also set by a failure, which must not stop what follows it. */
   #paused = false;
   #choice: Choice = {};
-  /** Whether this stream has played, or was sought in. */
-  #there = false;
+  /** Last place that was seen, at first where it was to start: an element that failed, or is being rebuilt, says zero. */
+  #at = 0;
   readonly #without = { ...LEARNT, direct: false, safest: false };
 
   constructor(
@@ -70,7 +70,9 @@ export class Player {
     this.#subtitles.events.on("cues", (cues) => this.events.emit("cues", cues));
     this.#subtitles.events.on("failed", () => this.events.emit("subtitle", { index: null }));
     video.addEventListener("playing", () => this.events.emit("trouble", null), { signal: this.#stop.signal });
-    for (const sign of ["playing", "seeked"]) video.addEventListener(sign, () => (this.#there = true), { signal: this.#stop.signal });
+    for (const sign of ["timeupdate", "seeked"]) {
+      video.addEventListener(sign, () => (this.#at = video.currentTime || this.#at), { signal: this.#stop.signal });
+    }
     video.addEventListener("play", () => (this.#paused = false), { signal: this.#stop.signal });
     video.addEventListener("pause", () => (this.#paused ||= video.error === null && !video.ended), { signal: this.#stop.signal });
     addEventListener("pagehide", () => this.#progress.end(true), { signal: this.#stop.signal });
@@ -121,7 +123,7 @@ export class Player {
   async #attach(answer: PlayResponse, askedS: number | undefined, paused: boolean, caps: Capabilities): Promise<void> {
     this.#release();
     this.#current = answer;
-    this.#there = false;
+    this.#at = answer.start_s ?? askedS ?? 0;
     const engine = await pickEngine(answer, caps);
     if (this.#stop.signal.aborted) {
       engine.destroy();
@@ -214,8 +216,7 @@ export class Player {
   }
 
   #position(): number {
-    // Before it is there: where it was to start. A stream that fails at its first part leaves the element at zero.
-    return this.#there && this.video.readyState > 0 ? this.video.currentTime : (this.#current?.start_s ?? 0);
+    return this.video.readyState > 0 && this.video.currentTime > 0 ? this.video.currentTime : this.#at;
   }
 
   async #recover(fault: Fault): Promise<void> {
