@@ -72,4 +72,4 @@ def run(stage, clips):
                     check(played["method"] == "transcode", "what failed is not tried again: %s" % played["method"])
                     browser.advance(seconds=2.0, limit_s=90)
                     check(len(browser.ways()) == len(ways), "nothing failed this time: %s" % browser.ways())
-                    check(len(server.get("/api/v1/sessions")["items"]) == 1, "the sessions that failed are over")
+                    check(server.api("GET", "/sessions")["total"] == 1, "the sessions that failed are over")
