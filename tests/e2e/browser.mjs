@@ -144,11 +144,16 @@ const commands = {
   async presented({ limit_s = 30 } = {}) { return page.evaluate(presented, limit_s * 1000); },
   /** Seeks as a person does, by a digit key (tenths of the title), and reads the first picture after it. */
   async seek({ tenths }) {
-    await page.locator("video").first().evaluate((video) => { window.seekedAt = 0; video.addEventListener("seeked", () => { window.seekedAt = performance.now(); }, { once: true }); });
+    // In the page, so that the picture is the first one there is, however long the answer takes to come here.
+    await page.evaluate(`(() => {
+      const presented = ${presented};
+      const video = document.querySelector("video");
+      window.afterSeek = new Promise((resolve) => video.addEventListener("seeked", () => resolve(presented(30000)), { once: true }));
+    })()`);
     const began = Date.now();
     await page.keyboard.press(String(tenths));
-    await page.waitForFunction(() => window.seekedAt > 0, undefined, { timeout: 30_000 });
-    const picture = await page.evaluate(presented, 30_000);
+    const late = new Promise((_, reject) => setTimeout(() => reject(new Error("not sought within 30 s")), 30_000).unref());
+    const picture = await Promise.race([page.evaluate(() => window.afterSeek), late]);
     return { ...picture, took_ms: Date.now() - began };
   },
   async ways() { return ways; },
