@@ -82,6 +82,22 @@ def until(seconds, what, probe):
         time.sleep(0.1)
 
 
+def program_for(uid):
+    """The server's program; for a user who cannot come to where it was built (a clone in /root), a copy of it and of its worker."""
+    folder = os.path.dirname(PROGRAM)
+    if not uid or place.open_to_all(folder):
+        return PROGRAM
+    into = os.path.join(WORK, "programs")
+    os.makedirs(into, exist_ok=True)
+    for name in (os.path.basename(PROGRAM), "spindle-transcode"):
+        source, target = os.path.join(folder, name), os.path.join(into, name)
+        if not os.path.exists(target) or os.stat(source).st_mtime_ns != os.stat(target).st_mtime_ns:
+            # Aside and moved: an older copy may still run.
+            shutil.copy2(source, target + ".part")
+            os.replace(target + ".part", target)
+    return os.path.join(into, os.path.basename(PROGRAM))
+
+
 class Server:
     """One `spindle serve` on a free loopback port with its own data directory."""
 
@@ -103,7 +119,7 @@ class Server:
         if self.uid:
             os.chown(self.data, self.uid, self.uid)
             argv += ["setpriv", "--reuid", str(self.uid), "--regid", str(self.uid), "--clear-groups", "--inh-caps=-all", "--no-new-privs"]
-        argv += [PROGRAM, "serve", "--json", "--data-dir", self.data, "--listen", "127.0.0.1:0"]
+        argv += [program_for(self.uid), "serve", "--json", "--data-dir", self.data, "--listen", "127.0.0.1:0"]
         for kind, path in self.libraries:
             argv += ["--library", "%s=%s" % (kind, path)]
         return argv + self.flags
