@@ -12,6 +12,7 @@ import { Emitter } from "./emitter";
 import type { Engine } from "./engine";
 import { FileEngine } from "./file-engine";
 import { profileOf, type Capabilities } from "./profile";
+import { Place } from "./place";
 import { ProgressReporter } from "./progress";
 import { Subtitles } from "./subtitles";
 import { Watchdog, type Expected } from "./watchdog";
@@ -58,8 +59,7 @@ export class Player {
   /** What the viewer wants. The element's own flag is also set by a failure, which must not stop what follows it. */
   #paused = false;
   #choice: Choice = {};
-  /** Last place that was seen, at first where it was to start: an element that failed, or is being rebuilt, says zero. */
-  #at = 0;
+  readonly #place = new Place();
   readonly #without = { ...LEARNT, direct: false, safest: false };
 
   constructor(
@@ -70,9 +70,7 @@ export class Player {
     this.#subtitles.events.on("cues", (cues) => this.events.emit("cues", cues));
     this.#subtitles.events.on("failed", () => this.events.emit("subtitle", { index: null }));
     video.addEventListener("playing", () => this.events.emit("trouble", null), { signal: this.#stop.signal });
-    for (const sign of ["timeupdate", "seeked"]) {
-      video.addEventListener(sign, () => (this.#at = video.currentTime || this.#at), { signal: this.#stop.signal });
-    }
+    video.addEventListener("timeupdate", () => this.#position(), { signal: this.#stop.signal });
     video.addEventListener("play", () => (this.#paused = false), { signal: this.#stop.signal });
     video.addEventListener("pause", () => (this.#paused ||= video.error === null && !video.ended), { signal: this.#stop.signal });
     addEventListener("pagehide", () => this.#progress.end(true), { signal: this.#stop.signal });
@@ -123,7 +121,7 @@ export class Player {
   async #attach(answer: PlayResponse, askedS: number | undefined, paused: boolean, caps: Capabilities): Promise<void> {
     this.#release();
     this.#current = answer;
-    this.#at = answer.start_s ?? askedS ?? 0;
+    this.#place.goTo(answer.start_s ?? askedS ?? 0, performance.now());
     const engine = await pickEngine(answer, caps);
     if (this.#stop.signal.aborted) {
       engine.destroy();
@@ -216,7 +214,14 @@ export class Player {
   }
 
   #position(): number {
-    return this.video.readyState > 0 && this.video.currentTime > 0 ? this.video.currentTime : this.#at;
+    if (this.video.readyState > 0) this.#place.playedTo(this.video.currentTime, this.video.playbackRate, performance.now());
+    return this.#place.atS;
+  }
+
+  /** Jumps, as the viewer asks. */
+  seek(seconds: number): void {
+    this.#place.goTo(seconds, performance.now());
+    this.video.currentTime = seconds;
   }
 
   async #recover(fault: Fault): Promise<void> {
