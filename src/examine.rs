@@ -74,7 +74,7 @@ impl Examiner {
     /// # Errors
     /// Cannot be opened, is not media.
     pub async fn examine(&self, path: &Path) -> anyhow::Result<Examined> {
-        let file = crate::config::small_file::open(path).context("unable to open it")?;
+        let file = crate::config::regular_file::open(path).context("unable to open it")?;
         let meta = file.metadata().context("unable to look at it")?;
         let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let (reader, size, known_as) = (file.try_clone()?, meta.len(), name.clone());
@@ -87,14 +87,14 @@ impl Examiner {
         let (info, keyframes) = match parsed {
             Ok(probed) => (probed.info, probed.keyframes),
             Err(error) if error.worth_asking_the_worker() => {
-                let info = self.transcoder.probe(file.try_clone()?.into(), &name).await?;
+                let info = self.transcoder.probe(Box::new(file.try_clone()?), &name).await?;
                 (info, None)
             }
             Err(error) => return Err(error.into()),
         };
         let keyframes = match keyframes {
             None if info.main_video().is_some() => {
-                let scan = self.transcoder.scan_keyframes(file.into(), &name, CancellationToken::new());
+                let scan = self.transcoder.scan_keyframes(Box::new(file), &name, CancellationToken::new());
                 Some(scan.await?)
             }
             known => known,

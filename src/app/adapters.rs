@@ -2,12 +2,11 @@
 //! parsers do not read goes to the worker.
 
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use bytes::Bytes;
 use spindle_base::error::ErrorKind;
-use spindle_library::{Backend, BoxFuture, MediaSource, Picture, ProbeError, Prober};
+use spindle_library::{Backend, BoxFuture, InputFile, MediaSource, Picture, ProbeError, Prober};
 use spindle_media::info::MediaInfo;
 use spindle_media::keyframes::KeyframeIndex;
 use spindle_storage::{MediaFile, Storage, StreamId};
@@ -46,8 +45,10 @@ impl Backend for DiskBackend {
         }))
     }
 
-    fn open_fd(&self, path: &Path) -> io::Result<OwnedFd> {
-        self.open_file(path)?.worker_fd()
+    fn open_for_worker(&self, path: &Path) -> io::Result<InputFile> {
+        let file = self.open_file(path)?;
+        let again = self.runtime.block_on(file.open_again()).map_err(to_io)?;
+        Ok(Box::new(again))
     }
 }
 
@@ -128,13 +129,13 @@ fn to_probe_error(error: TranscodeError) -> ProbeError {
 }
 
 impl Prober for WorkerProber {
-    fn probe<'a>(&'a self, file: OwnedFd, name: &'a str) -> BoxFuture<'a, Result<MediaInfo, ProbeError>> {
+    fn probe<'a>(&'a self, file: InputFile, name: &'a str) -> BoxFuture<'a, Result<MediaInfo, ProbeError>> {
         Box::pin(async move { self.0.probe(file, name).await.map_err(to_probe_error) })
     }
 
     fn keyframes<'a>(
         &'a self,
-        file: OwnedFd,
+        file: InputFile,
         name: &'a str,
         cancel: CancellationToken,
     ) -> BoxFuture<'a, Result<KeyframeIndex, ProbeError>> {
@@ -143,7 +144,7 @@ impl Prober for WorkerProber {
 
     fn picture<'a>(
         &'a self,
-        file: OwnedFd,
+        file: InputFile,
         what: Picture,
         max_width: u32,
     ) -> BoxFuture<'a, Result<Vec<u8>, ProbeError>> {

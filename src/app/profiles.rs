@@ -5,7 +5,7 @@ use std::path::Path;
 
 use spindle_playback::Profiles;
 
-use crate::config::small_file;
+use crate::config::regular_file;
 
 /// The folder in the data directory.
 const FOLDER: &str = "profiles";
@@ -49,7 +49,7 @@ pub fn load(data_dir: &Path) -> Profiles {
 
 fn read(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
-    small_file::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
+    regular_file::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 

@@ -111,7 +111,7 @@ fn profile(arguments: &Arguments) -> Result<ClientProfile, Failure> {
             known.names()
         )));
     }
-    let text = crate::config::small_file::read(path)
+    let text = crate::config::regular_file::read(path)
         .map_err(|e| Failure::Failed(format!("unable to read the profile `{client}`: {e}")))?;
     let invalid = |e: spindle_playback::ProfileError| {
         Failure::Failed(format!("the profile `{client}` is not valid: {e}"))

@@ -1,7 +1,7 @@
 //! Settings: flags, then `SPINDLE_*` variables, then the TOML file, then the default, each value
 //! with its origin. The only reader of the environment. Every key is described in `docs/config.md`.
 
-pub(crate) mod small_file;
+pub(crate) mod regular_file;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -185,7 +185,7 @@ impl Layers {
     /// Unreadable, not TOML, unknown keys.
     pub fn file(&mut self, path: &Path) -> Result<(), ConfigError> {
         let text =
-            small_file::read(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+            regular_file::read(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| ConfigError::Syntax {
             path: path.to_owned(),
             message: error.message().replace('\n', " "),

@@ -24,7 +24,7 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
-use super::reply::{Part, Reply, Source, segment_ready};
+use super::reply::{Part, Reply, Source, read_segment, segment_ready};
 
 /// Bytes asked for at once: large enough that a rotating disk transfers for as long as it
 /// positions (12 ms at 160 MB/s is 2 MiB), small enough that a seek abandons little.
@@ -340,9 +340,8 @@ async fn send_segment(
         let reached = send_resident(outlet, segment.fd(), rest, rest.start(), still, served).await?;
         rest = ByteRange::new(reached, range.end()).ok_or(LaneError::Shrunk)?;
         if !rest.is_empty() {
-            let again = Arc::clone(segment);
-            let read = tokio::task::spawn_blocking(move || again.read_range(rest.start(), SEND_BYTES)).await;
-            let bytes = read.map_err(io::Error::other).and_then(|read| read).map_err(LaneError::Segment)?;
+            let max = usize::try_from(rest.len_bytes()).unwrap_or(SEND_BYTES).min(SEND_BYTES);
+            let bytes = read_segment(segment, rest.start(), max).await.map_err(LaneError::Segment)?;
             if bytes.is_empty() {
                 return Err(LaneError::Shrunk);
             }

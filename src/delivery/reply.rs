@@ -301,6 +301,16 @@ pub(super) fn segment_ready(segment: &Segment, offset: u64, len: u64) -> u64 {
     cached::ready_prefix(segment.fd(), offset, len.min(segment.len_bytes.saturating_sub(offset)))
 }
 
+/// At most `max` bytes of a segment from `offset`. What waits for the cache folder's disk does so off the executor.
+pub(super) async fn read_segment(segment: &Arc<Segment>, offset: u64, max: usize) -> std::io::Result<Bytes> {
+    if segment_ready(segment, offset, max as u64) >= max as u64 {
+        return segment.read_range(offset, max);
+    }
+    let again = Arc::clone(segment);
+    let read = tokio::task::spawn_blocking(move || again.read_range(offset, max));
+    read.await.map_err(std::io::Error::other)?
+}
+
 /// The body of the ordinary lane: reads each part by value, on the same reader threads and with
 /// the same ledger as the fast lane.
 pub fn stream(parts: Vec<Part>) -> impl Stream<Item = std::io::Result<Bytes>> + Send {
@@ -341,13 +351,7 @@ async fn read_some(source: &Source, range: ByteRange, chunk_bytes: usize) -> std
             bytes
         }
         Source::Segment { segment, made_from } => {
-            let again = Arc::clone(segment);
-            let bytes = if segment_ready(segment, range.start(), max as u64) >= max as u64 {
-                again.read_range(range.start(), max)?
-            } else {
-                let read = move || again.read_range(range.start(), max);
-                tokio::task::spawn_blocking(read).await.map_err(std::io::Error::other)??
-            };
+            let bytes = read_segment(segment, range.start(), max).await?;
             made_from.note_derived(bytes.len() as u64);
             bytes
         }

@@ -140,7 +140,7 @@ async fn text(session: &Session, source: &SubtitleSource, tools: &Tools<'_>) -> 
         };
         let fd = session.file.open_again().await?;
         // A worker that fails may have been short of time or memory: that is tried again.
-        let text = tools.transcoder.subtitle_vtt(fd, source.stream).await?;
+        let text = tools.transcoder.subtitle_vtt(Box::new(fd), source.stream).await?;
         tools.cache.put(key, Ok(text.clone()));
         return Ok(text);
     };

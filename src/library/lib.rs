@@ -89,7 +89,9 @@ use spindle_base::clock::SharedClock;
 use tokio::sync::broadcast;
 
 pub use error::{LibraryError, Result};
-pub use scanner::{Backend, BoxFuture, Controller, DirectBackend, MediaSource, Picture, ProbeError, Prober};
+pub use scanner::{
+    Backend, BoxFuture, Controller, DirectBackend, InputFile, MediaSource, Picture, ProbeError, Prober,
+};
 pub use types::*;
 
 use db::Db;

@@ -5,12 +5,11 @@
 //! booked on the one that has been there longest and is still there.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
 use spindle_base::sync::Mutex;
 use spindle_storage::{MediaFile, Storage, StreamId};
-use spindle_transcode::{Input, RenditionKey, WorkerRead};
+use spindle_transcode::{BoxFuture, Input, InputFile, RenditionKey, WorkerRead};
 
 /// Every rendition's input, as long as a session uses it.
 pub(super) struct SharedInputs {
@@ -88,8 +87,11 @@ impl WorkerInput {
 }
 
 impl Input for WorkerInput {
-    fn open(&self) -> std::io::Result<OwnedFd> {
-        self.file.worker_fd()
+    fn open(&self) -> BoxFuture<'_, std::io::Result<InputFile>> {
+        Box::pin(async {
+            let opened = self.file.open_again().await;
+            opened.map(|file| Box::new(file) as InputFile).map_err(std::io::Error::other)
+        })
     }
 
     fn worker_started(&self, pid: u32) {

@@ -522,7 +522,8 @@ impl Sessions {
             let live = self.0.live.lock();
             let mut own: Vec<_> = live.values().filter(|s| s.user.id == user).cloned().collect();
             drop(live);
-            own.sort_by_key(|s| (s.requests.load(Ordering::Relaxed), s.live.lock().seen_us));
+            // Looked at once each: they move while they are sorted.
+            own.sort_by_cached_key(|s| (s.requests.load(Ordering::Relaxed), s.live.lock().seen_us));
             own.truncate(own.len().saturating_sub(MAX_PER_USER));
             own
         };

@@ -303,7 +303,7 @@ impl Sessions {
     /// A file that the scanner has not come to yet is examined now.
     async fn probe_now(&self, file: &MediaFile, name: &str) -> Result<MediaInfo, SessionError> {
         let fd = file.open_again().await?;
-        let probed = self.0.parts.transcoder.probe(fd, name).await;
+        let probed = self.0.parts.transcoder.probe(Box::new(fd), name).await;
         probed.map_err(|error| match error.kind() {
             spindle_base::error::ErrorKind::Unreadable => {
                 SessionError::Unreadable { file: name.to_owned(), reason: error.to_string() }
@@ -377,7 +377,7 @@ impl Sessions {
         let (library, transcoder) = (self.0.parts.library.clone(), self.0.parts.transcoder.clone());
         let (id, name) = (part.id.clone(), part.name.clone());
         let collecting = tokio::spawn(async move {
-            let index = transcoder.scan_keyframes(fd, &name, CancellationToken::new()).await?;
+            let index = transcoder.scan_keyframes(Box::new(fd), &name, CancellationToken::new()).await?;
             if let Err(error) = library.set_keyframes(&id, &index).await {
                 tracing::warn!(file = %name, %error, "unable to keep the key frames");
             }

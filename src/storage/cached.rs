@@ -16,7 +16,7 @@ pub(crate) const PROBE_BYTES: u64 = 64 << 10;
 ///
 /// # Errors
 /// `PermissionDenied` for a file that is neither the caller's own nor writable, `Unsupported` before Linux 6.5.
-pub fn prefix(fd: BorrowedFd<'_>, offset: u64, end: u64) -> io::Result<u64> {
+pub(crate) fn prefix(fd: BorrowedFd<'_>, offset: u64, end: u64) -> io::Result<u64> {
     let (first, last) = (offset / PAGE_BYTES, end.div_ceil(PAGE_BYTES));
     if offset >= end {
         return Ok(0);
@@ -43,40 +43,36 @@ pub fn prefix(fd: BorrowedFd<'_>, offset: u64, end: u64) -> io::Result<u64> {
 /// All of them where the filesystem has no reads that do not wait.
 #[must_use]
 pub fn ready_prefix(fd: BorrowedFd<'_>, offset: u64, len: u64) -> u64 {
+    probed(fd, offset, len).unwrap_or(len)
+}
+
+/// The same.
+///
+/// # Errors
+/// Where the filesystem has no reads that do not wait.
+pub(crate) fn probed(fd: BorrowedFd<'_>, offset: u64, len: u64) -> rustix::io::Result<u64> {
     let end = offset.saturating_add(len);
     let mut at = offset;
     while at < end {
-        match probe(fd, at) {
-            Ok(true) => {}
-            Ok(false) => return at - offset,
-            Err(_) => return len,
+        if !probe(fd, at)? {
+            return Ok(at - offset);
         }
         if at + 1 >= end {
             break;
         }
         at = ((at / PROBE_BYTES + 1) * PROBE_BYTES).min(end - 1);
     }
-    len
+    Ok(len)
 }
 
 /// Whether the byte at `at` can be read without waiting; the end of the file counts as a miss.
-pub(crate) fn probe(fd: BorrowedFd<'_>, at: u64) -> rustix::io::Result<bool> {
+fn probe(fd: BorrowedFd<'_>, at: u64) -> rustix::io::Result<bool> {
     let mut byte = [0_u8];
     match rustix::io::preadv2(fd, &mut [io::IoSliceMut::new(&mut byte)], at, ReadWriteFlags::NOWAIT) {
         Ok(n) => Ok(n > 0),
         Err(Errno::AGAIN) => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-/// Reads `[offset, offset + len)` into the page cache, at most 4 MiB of it, and waits for the disk; how far it came,
-/// 0 at the end of the file.
-///
-/// # Errors
-/// What the read says.
-pub fn fill(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<usize> {
-    let mut buffer = vec![0; PROBE_BYTES as usize];
-    sys::fill_cache(fd, &mut buffer, offset, usize::try_from(len).unwrap_or(usize::MAX).min(4 << 20))
 }
 
 #[cfg(test)]
@@ -110,9 +106,9 @@ mod tests {
             let ready = ready_prefix(file.as_fd(), 5, size - 5);
             assert!(if gone { ready < size - 5 } else { ready == size - 5 }, "{n} {ready}");
         }
-        assert_eq!(fill(file.as_fd(), 512 << 10, size).unwrap(), 512 << 10);
+        let mut again = vec![0; 512 << 10];
+        assert_eq!(rustix::io::pread(&file, &mut again, 512 << 10).unwrap(), 512 << 10);
         assert_eq!(ready_prefix(file.as_fd(), 5, size - 5), size - 5);
-        assert_eq!(fill(file.as_fd(), size, 5).unwrap(), 0);
         assert_eq!(prefix(file.as_fd(), size, size).unwrap_or(0), 0);
     }
 }

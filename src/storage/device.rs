@@ -336,6 +336,11 @@ impl Plan {
         Ok(pool)
     }
 
+    /// Which of its disks has this number in tracepoints.
+    pub(crate) fn disk_numbered(&self, number: u32) -> Option<usize> {
+        self.disks.iter().position(|d| d.number == number)
+    }
+
     /// The disks of a second cache of its own (ZFS's L2ARC), by the numbers that tracepoints have.
     pub(crate) fn cache_numbers(&self) -> Vec<u32> {
         let Source::Zfs { leaves, .. } = &self.source else { return Vec::new() };

@@ -39,7 +39,7 @@ pub use file::FileIdentity;
 pub use layout::verify::{Difference, Unchecked, Verified};
 pub use layout::{DiskBytes, DiskPiece, Layout, LayoutExtent, LayoutOptions, Special, Truncated};
 pub use ledger::StreamId;
-pub use reader::MediaFile;
+pub use reader::{MediaFile, WorkerFile};
 pub use recorder::record::{
     Attribution, AttributionMode, AttributionSpan, DiskFault, DiskIo, DiskRate, DiskSeries, IoRecord, Notice,
     Percentiles, Seek, SeriesJson, Stall, Striping, SystemDiskSeries,

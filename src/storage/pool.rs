@@ -452,12 +452,18 @@ mod tests {
     fn a_stream_keeps_its_thread_while_that_is_free() {
         let pool = Pool::start("t").unwrap();
         let (tx, rx) = mpsc::channel();
-        let mut seen = Vec::new();
+        let (mut seen, mut before) = (Vec::new(), None);
         for _ in 0..50 {
-            let tx = tx.clone();
+            let (tx, submitted) = (tx.clone(), clock::instant());
             // The next one comes while the thread is not yet free again.
-            pool.submit(job(3, move |l| tx.send(l.tid).unwrap())).unwrap();
-            seen.push(rx.recv().unwrap());
+            pool.submit(job(3, move |l| tx.send((l.tid, clock::instant())).unwrap())).unwrap();
+            let (tid, ran): (u32, Instant) = rx.recv().unwrap();
+            seen.push(tid);
+            // Its thread began the one before after that was submitted: nobody else may have lost patience yet.
+            if before.is_some_and(|before| ran.duration_since(before) < LOYALTY) {
+                assert_eq!(tid, seen[0], "{seen:?}");
+            }
+            before = Some(submitted);
         }
         let home = seen.iter().filter(|t| **t == seen[0]).count();
         // A loaded machine may keep a thread off its CPU for longer than its loyalty lasts; without loyalty each thread would

@@ -161,37 +161,23 @@ impl MediaFile {
     }
 
     /// For sendfile of what is in memory. It has the kernel's read-ahead switched off: give a worker
-    /// [`MediaFile::worker_fd`] instead, or its small reads become small disk requests.
+    /// [`MediaFile::open_again`] instead, or its small reads become small disk requests.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.0.fd()
     }
 
-    /// The same file opened once more, with ordinary read-ahead and an own position, for a worker process.
+    /// The same file opened once more, with ordinary read-ahead and an own position, for a worker process. On the reader
+    /// threads: a mount that hangs (FUSE, NFS) holds up an open as long as a read.
     ///
     /// # Errors
-    /// If `/proc` is not mounted, the file may no longer be opened, or has become shorter.
-    pub fn worker_fd(&self) -> io::Result<OwnedFd> {
-        use std::os::fd::AsRawFd as _;
-        self.0.state.note_foreign_reader();
-        let again = File::open(format!("/proc/self/fd/{}", self.0.fd().as_raw_fd()))?;
-        let _ = rustix::fs::fadvise(&again, 0, None, Advice::Sequential);
-        if again.metadata()?.len() < self.size_bytes() {
-            // What a worker made of it would end where the file now ends, and be kept.
-            let why = "the file has become shorter since it was opened";
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
-        }
-        Ok(again.into())
-    }
-
-    /// As [`MediaFile::worker_fd`], on the reader threads: a mount that hangs (FUSE, NFS) holds up an open as long as a read.
-    ///
-    /// # Errors
-    /// As [`MediaFile::worker_fd`], and if the device's queue is full.
-    pub async fn open_again(&self) -> Result<OwnedFd, StorageError> {
+    /// If `/proc` is not mounted, the file may no longer be opened or has become shorter, and if the device's queue is full.
+    pub async fn open_again(&self) -> Result<WorkerFile, StorageError> {
         let file = self.clone();
-        let opened = self.ask(move |_, _, _| Ok(file.worker_fd())).await?;
-        opened.map_err(|source| StorageError::Open { path: self.0.path.clone(), source })
+        self.ask(move |inner, _, _| {
+            inner.open_again(file).map_err(|source| StorageError::Open { path: inner.path.clone(), source })
+        })
+        .await
     }
 
     /// How many bytes from `offset` (at most `max`) can be sent without waiting for a disk. Never blocks,
@@ -399,7 +385,52 @@ impl MediaFile {
     }
 }
 
+/// A file open once more for a worker process ([`MediaFile::open_again`]). It is closed on the reader threads.
+#[derive(Debug)]
+pub struct WorkerFile {
+    /// There until it is dropped.
+    fd: Option<OwnedFd>,
+    of: MediaFile,
+}
+
+impl AsFd for WorkerFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_ref().expect("it is taken out by drop alone").as_fd()
+    }
+}
+
+impl Drop for WorkerFile {
+    fn drop(&mut self) {
+        // The worker has one of its own: this close is no less a flush.
+        if let Some(fd) = self.fd.take() {
+            self.of.0.close(fd);
+        }
+    }
+}
+
 impl Inner {
+    fn open_again(&self, of: MediaFile) -> io::Result<WorkerFile> {
+        use std::os::fd::AsRawFd as _;
+        self.state.note_foreign_reader();
+        let again = File::open(format!("/proc/self/fd/{}", self.fd().as_raw_fd()))?;
+        let _ = rustix::fs::fadvise(&again, 0, None, Advice::Sequential);
+        if again.metadata()?.len() < self.state.identity.size_bytes {
+            // What a worker made of it would end where the file now ends, and be kept.
+            let why = "the file has become shorter since it was opened";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
+        }
+        Ok(WorkerFile { fd: Some(again.into()), of })
+    }
+
+    /// Closes on the reader threads: closing waits for a mount that hangs (FUSE sends a flush, NFS what is to be written),
+    /// however many others still have the file open.
+    fn close(&self, fd: OwnedFd) {
+        let close =
+            Job { affinity: self.stream.0, wanted: Box::new(|| true), run: Box::new(move |_| drop(fd)) };
+        // A queue that takes no more drops it here: the threads have ended, or thousands wait.
+        let _ = self.state.device.pool.submit(close);
+    }
+
     fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_ref().expect("it is taken out by drop alone").as_fd()
     }
@@ -550,25 +581,18 @@ impl Inner {
             return 0;
         }
         let before = self.inblock_bytes();
-        let mut at = offset;
-        loop {
-            match crate::cached::probe(self.fd(), at) {
-                Ok(true) => {}
-                Ok(false) => {
-                    self.probe_missed(at, before);
-                    return at - offset;
+        match crate::cached::probed(self.fd(), offset, end - offset) {
+            Ok(n) => {
+                if offset + n < end {
+                    self.probe_missed(offset + n, before);
                 }
-                // A filesystem without non-blocking reads: the reader threads find out.
-                Err(_) => {
-                    self.has_nowait.store(false, Ordering::Relaxed);
-                    return 0;
-                }
+                n
             }
-            let next = (at / PROBE_BYTES + 1) * PROBE_BYTES;
-            if at + 1 >= end {
-                return end - offset;
+            // A filesystem without non-blocking reads: the reader threads find out.
+            Err(_) => {
+                self.has_nowait.store(false, Ordering::Relaxed);
+                0
             }
-            at = next.min(end - 1);
         }
     }
 
@@ -620,11 +644,8 @@ impl std::fmt::Debug for Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.served.is_closed.store(true, Ordering::Release);
-        // Closing waits for a mount that hangs (FUSE sends a flush, NFS what is to be written): not whoever drops this.
-        let Some(fd) = self.fd.take() else { return };
-        let close =
-            Job { affinity: self.stream.0, wanted: Box::new(|| true), run: Box::new(move |_| drop(fd)) };
-        // A queue that takes no more drops it here: the threads have ended, or thousands wait.
-        let _ = self.state.device.pool.submit(close);
+        if let Some(fd) = self.fd.take() {
+            self.close(fd);
+        }
     }
 }

@@ -604,4 +604,51 @@ mod tests {
         let mount = mount_by_name(Path::new("relative/and/nowhere")).unwrap();
         assert_eq!((mount.device, mount.kind.as_str()), ((0, 0), "unknown"));
     }
+
+    /// How often this process has `path` open.
+    fn times_open(path: &Path) -> usize {
+        let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        open.filter(|e| std::fs::read_link(e.path()).is_ok_and(|p| p == path)).count()
+    }
+
+    #[tokio::test]
+    async fn whoever_lets_a_file_go_does_not_close_it() {
+        use crate::pool::{Job, THREADS};
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap().join("film");
+        std::fs::write(&path, [7; 9000]).unwrap();
+        let storage = Storage::start(
+            Config { helper: HelperMode::Off, ..Config::default() },
+            Arc::new(spindle_base::clock::SystemClock),
+        )
+        .unwrap();
+        let file = storage.open(&path, StreamId(1)).await.unwrap();
+        let for_worker = file.open_again().await.unwrap();
+        assert_eq!(times_open(&path), 2);
+        // As a mount that hangs does: nothing that is asked of it comes to an end.
+        let (hold, held) = std::sync::mpsc::channel::<()>();
+        let held = Arc::new(std::sync::Mutex::new(held));
+        let pool = file.state().device.pool.clone();
+        let (started, starts) = std::sync::mpsc::channel();
+        for n in 0..THREADS as u64 {
+            let (held, started) = (Arc::clone(&held), started.clone());
+            let run = move |_: &mut crate::pool::Lane<'_>| {
+                started.send(()).unwrap();
+                let _over = held.lock().unwrap().recv();
+            };
+            pool.submit(Job { affinity: n, wanted: Box::new(|| true), run: Box::new(run) }).unwrap();
+        }
+        (0..THREADS).for_each(|_| starts.recv_timeout(std::time::Duration::from_secs(60)).unwrap());
+        drop(for_worker);
+        drop(file);
+        assert_eq!(times_open(&path), 2, "it was closed here");
+        drop(hold);
+        for _ in 0..6000 {
+            if times_open(&path) == 0 {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("it stays open");
+    }
 }

@@ -60,10 +60,7 @@ impl Segment {
     /// # Errors
     /// What the read says.
     pub fn read(&self) -> io::Result<Bytes> {
-        let len = usize::try_from(self.len_bytes).map_err(io::Error::other)?;
-        let mut out = vec![0; len];
-        self.file.read_exact_at(&mut out, 0)?;
-        Ok(out.into())
+        self.read_range(0, usize::MAX)
     }
 }
 

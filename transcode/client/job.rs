@@ -2,7 +2,7 @@
 //! lasts; a worker whose job ended well takes the next.
 
 use std::fs::File;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use crate::error::TranscodeError;
 use crate::plan::Picture;
 use crate::pool::Pool;
 use crate::protocol::{Reply, Request};
+use crate::rendition::InputFile;
 
 /// Longest silence of a worker that reads a file: one read of a disk that has to spin up takes
 /// about 10 s.
@@ -22,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 pub(crate) async fn keyframes(
     pool: &Arc<Pool>,
-    file: OwnedFd,
+    file: InputFile,
     name: &str,
     cancel: CancellationToken,
 ) -> Result<KeyframeIndex, TranscodeError> {
@@ -41,7 +42,7 @@ pub(crate) async fn keyframes(
 pub(crate) async fn subtitle_vtt(
     pool: &Arc<Pool>,
     cache: &Cache,
-    file: OwnedFd,
+    file: InputFile,
     stream: u32,
 ) -> Result<Bytes, TranscodeError> {
     let what = format!("subtitle stream {stream}");
@@ -51,7 +52,7 @@ pub(crate) async fn subtitle_vtt(
 pub(crate) async fn picture(
     pool: &Arc<Pool>,
     cache: &Cache,
-    file: OwnedFd,
+    file: InputFile,
     what: Picture,
     max_width: u32,
 ) -> Result<Bytes, TranscodeError> {
@@ -63,7 +64,7 @@ async fn written(
     pool: &Arc<Pool>,
     cache: &Cache,
     request: &Request,
-    file: &OwnedFd,
+    file: &InputFile,
     what: &str,
 ) -> Result<Bytes, TranscodeError> {
     let output: File =

@@ -29,5 +29,5 @@ pub use cache::Segment;
 pub use error::TranscodeError;
 pub use plan::{AudioPlan, Boundaries, Container, FileKey, Picture, Plan, RenditionKey, VideoPlan};
 pub use protocol::{Sandbox, WorkerRead};
-pub use rendition::{Input, Rendition, RenditionStatus, WorkerStatus};
+pub use rendition::{BoxFuture, Input, InputFile, Rendition, RenditionStatus, WorkerStatus};
 pub use transcoder::{Config, Transcoder, WorkerInfo};

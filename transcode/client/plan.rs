@@ -68,6 +68,23 @@ pub enum VideoPlan {
     },
 }
 
+impl VideoPlan {
+    /// Encoded with nothing asked for but the codec: size, rate and colours are the source's.
+    #[must_use]
+    pub fn encode(stream: u32, codec: &str) -> Self {
+        Self::Encode {
+            stream,
+            codec: codec.to_owned(),
+            max_width: None,
+            max_height: None,
+            max_bitrate_bps: None,
+            fps_cap: None,
+            burn_subtitle: None,
+            tone_map: false,
+        }
+    }
+}
+
 /// What becomes of the sound.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
@@ -90,6 +107,14 @@ pub enum AudioPlan {
         /// Samples a second; absent: the source's where the codec allows, else 48,000.
         sample_rate: Option<u32>,
     },
+}
+
+impl AudioPlan {
+    /// Encoded with at most so many channels, at the codec's usual rates.
+    #[must_use]
+    pub fn encode(stream: u32, codec: &str, channels: u32) -> Self {
+        Self::Encode { stream, codec: codec.to_owned(), channels, bitrate_bps: None, sample_rate: None }
+    }
 }
 
 /// `n + 1` strictly ascending times in microseconds of the presentation: segment `i` is

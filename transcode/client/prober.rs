@@ -3,7 +3,7 @@
 //! death or a standstill is always the fault of the foremost.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use crate::error::TranscodeError;
 use crate::pool::Pool;
 use crate::process::Worker;
 use crate::protocol::{Reply, Request};
+use crate::rendition::InputFile;
 
 /// Longest time for one file.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -25,9 +26,8 @@ const PIPELINE: usize = 4;
 const IDLE: Duration = Duration::from_secs(10);
 
 /// A file to describe.
-#[derive(Debug)]
 pub(crate) struct Job {
-    pub(crate) file: OwnedFd,
+    pub(crate) file: InputFile,
     pub(crate) name: String,
     pub(crate) answer: oneshot::Sender<Result<MediaInfo, TranscodeError>>,
 }

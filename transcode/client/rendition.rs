@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -37,13 +38,19 @@ const GRACE: Duration = Duration::from_secs(4);
 /// Longest wait for a segment whose worker does move on.
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// A media file that is open for a worker. Whoever opened it knows how it is closed: that waits for a mount that hangs.
+pub type InputFile = Box<dyn AsFd + Send + Sync>;
+
+/// A boxed future, so that the traits here stay object-safe.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
 /// How the worker's input is opened and how its reads are told to the recorder.
 pub trait Input: Send + Sync + 'static {
-    /// The file, open for reading. Called on a thread that may block.
+    /// The file, open for reading.
     ///
     /// # Errors
     /// Why it cannot be opened, for the one who watches.
-    fn open(&self) -> std::io::Result<OwnedFd>;
+    fn open(&self) -> BoxFuture<'_, std::io::Result<InputFile>>;
     /// A worker with this process id is about to read the file.
     fn worker_started(&self, pid: u32);
     /// What a worker read, in order.
@@ -248,7 +255,7 @@ impl Live {
 
 /// What happens to a worker, as told to the actor.
 enum Event {
-    Started(Result<(Worker, OwnedFd), TranscodeError>),
+    Started(Result<(Worker, InputFile), TranscodeError>),
     Said(Reply),
     Died,
     /// Another rendition has its place.
@@ -403,12 +410,20 @@ impl Actor {
         }
     }
 
-    /// Workers that owe nothing, or nothing that anybody watches, give way to whoever needs a place.
+    /// Workers that owe nothing, or nothing that anybody watches, give way to whoever needs a place. So does one that was
+    /// started before anybody asked, until somebody does.
     fn rest(&self) {
         let watched = !self.viewers.is_empty();
         for worker in &self.workers {
-            if matches!(worker.state, LiveState::Running(_)) && !(watched && worker.is_busy()) {
+            let is_wanted = match worker.state {
+                LiveState::Starting => !self.waiting.is_empty(),
+                LiveState::Running(_) => worker.is_busy(),
+            };
+            if !(watched && is_wanted) {
                 worker.slot.rest();
+            } else if matches!(worker.state, LiveState::Starting) {
+                // One whose place was taken meanwhile is told so, and another is started then.
+                let _keeps = worker.slot.work();
             }
         }
     }
@@ -487,11 +502,9 @@ impl Actor {
         let input = Arc::clone(&self.input);
         let tell = self.tell.clone();
         tokio::spawn(async move {
-            let open = tokio::task::spawn_blocking(move || input.open());
-            let started = match (pool.take().await, open.await) {
-                (Ok(worker), Ok(Ok(fd))) => Ok((worker, fd)),
+            let started = match tokio::join!(pool.take(), input.open()) {
+                (Ok(worker), Ok(file)) => Ok((worker, file)),
                 (Err(error), _) => Err(error),
-                (_, Ok(Err(e))) => Err(TranscodeError::io("open the file", e)),
                 (_, Err(e)) => Err(TranscodeError::io("open the file", e)),
             };
             let _ = tell.send((id, Event::Started(started)));
@@ -505,7 +518,7 @@ impl Actor {
             return;
         };
         match event {
-            Event::Started(Ok((worker, fd))) => self.started(at, worker, fd).await,
+            Event::Started(Ok((worker, file))) => self.started(at, worker, file).await,
             Event::Started(Err(error)) => self.lose(id, &error, false),
             Event::Died => {
                 let what = format!("segment {}", self.workers[at].next);
@@ -516,7 +529,7 @@ impl Actor {
         }
     }
 
-    async fn started(&mut self, at: usize, mut worker: Worker, fd: OwnedFd) {
+    async fn started(&mut self, at: usize, mut worker: Worker, file: InputFile) {
         let live = &mut self.workers[at];
         let id = live.id;
         let pid = worker.pid();
@@ -549,7 +562,7 @@ impl Actor {
         let n = live.next;
         let granted: Vec<usize> = (live.next..live.granted_to).collect();
         let open = Request::Open { plan: self.plan.clone() };
-        if sender.send(&open, &[fd.as_fd()]).await.is_err() {
+        if sender.send(&open, &[file.as_fd()]).await.is_err() {
             self.lose(id, &TranscodeError::Crashed("its start".to_owned()), true);
             return;
         }

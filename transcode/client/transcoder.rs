@@ -1,7 +1,6 @@
 //! The front of this crate: one object that the server holds.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +23,7 @@ use crate::pool::Pool;
 use crate::prober;
 use crate::process::Spawner;
 use crate::protocol::Sandbox;
+use crate::rendition::InputFile;
 use crate::rendition::{self, Entry, Input, Rendition, Studio};
 
 /// What the transcoder needs to know.
@@ -160,7 +160,7 @@ impl Transcoder {
     ///
     /// # Errors
     /// `Unreadable` with a reason for people if it is no media file.
-    pub async fn probe(&self, file: OwnedFd, name: &str) -> Result<MediaInfo, TranscodeError> {
+    pub async fn probe(&self, file: InputFile, name: &str) -> Result<MediaInfo, TranscodeError> {
         let (answer, result) = oneshot::channel();
         let job = prober::Job { file, name: name.to_owned(), answer };
         self.inner.probes.send(job).await.map_err(|_| TranscodeError::Stopping)?;
@@ -174,7 +174,7 @@ impl Transcoder {
     /// `Unreadable` if there is no video, `Cancelled` if `cancel` was.
     pub async fn scan_keyframes(
         &self,
-        file: OwnedFd,
+        file: InputFile,
         name: &str,
         cancel: CancellationToken,
     ) -> Result<KeyframeIndex, TranscodeError> {
@@ -185,7 +185,7 @@ impl Transcoder {
     ///
     /// # Errors
     /// `BadInput` if the stream is no text subtitle.
-    pub async fn subtitle_vtt(&self, file: OwnedFd, stream: u32) -> Result<Bytes, TranscodeError> {
+    pub async fn subtitle_vtt(&self, file: InputFile, stream: u32) -> Result<Bytes, TranscodeError> {
         job::subtitle_vtt(&self.inner.pool, &self.inner.cache, file, stream).await
     }
 
@@ -195,7 +195,7 @@ impl Transcoder {
     /// `Unreadable` if the file has no such picture.
     pub async fn picture(
         &self,
-        file: OwnedFd,
+        file: InputFile,
         what: Picture,
         max_width: u32,
     ) -> Result<Bytes, TranscodeError> {

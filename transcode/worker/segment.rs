@@ -993,16 +993,7 @@ fn copyable(
     if first.is_none_or(|t| us(t, facts.time_base, start_us) >= -TOLERANCE_US) {
         return Ok(plan.video.clone());
     }
-    Ok(Some(VideoPlan::Encode {
-        stream,
-        codec: "h264".to_owned(),
-        max_width: None,
-        max_height: None,
-        max_bitrate_bps: None,
-        fps_cap: None,
-        burn_subtitle: None,
-        tone_map: false,
-    }))
+    Ok(Some(VideoPlan::encode(stream, "h264")))
 }
 
 /// By how much a picture may be decoded after its turn in the order of showing, in microseconds:

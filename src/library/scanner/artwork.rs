@@ -394,7 +394,7 @@ async fn take_out(
     what: Picture,
 ) -> std::result::Result<Option<Vec<u8>>, ()> {
     let (opener, path) = (context.clone(), file.path.clone());
-    let fd = blocking(move || opener.backend.open_fd(&path).map_err(LibraryError::io("open", &path)))
+    let fd = blocking(move || opener.backend.open_for_worker(&path).map_err(LibraryError::io("open", &path)))
         .await
         .map_err(|e| tracing::warn!(error = %e, "no picture could be taken"))?;
     let asked = context.prober.picture(fd, what, PICTURE_WIDTH);

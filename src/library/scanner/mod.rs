@@ -24,7 +24,7 @@ mod tests;
 use std::fs::File;
 use std::future::Future;
 use std::io::{self, Read, Seek};
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
@@ -38,6 +38,9 @@ pub use controller::Controller;
 /// A future behind a trait object.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// A media file that is open for a worker. Whoever opened it knows how it is closed: that waits for a mount that hangs.
+pub type InputFile = Box<dyn AsFd + Send + Sync>;
+
 /// An open media file, as the in-process parsers read it.
 pub trait MediaSource: Read + Seek + Send {}
 impl<T: Read + Seek + Send> MediaSource for T {}
@@ -48,7 +51,7 @@ pub trait Backend: Send + Sync + 'static {
     /// Opens `path` for reading in this process.
     fn open(&self, path: &Path) -> io::Result<Box<dyn MediaSource>>;
     /// Opens `path` for another process.
-    fn open_fd(&self, path: &Path) -> io::Result<OwnedFd>;
+    fn open_for_worker(&self, path: &Path) -> io::Result<InputFile>;
     /// How many files of the file system `dev` (`st_dev`; `path` is one of its files) to read at
     /// once: 1 for a spinning disk, whose head would go to and fro.
     fn lanes(&self, dev: u64, path: &Path) -> usize {
@@ -66,8 +69,8 @@ impl Backend for DirectBackend {
         Ok(Box::new(File::open(path)?))
     }
 
-    fn open_fd(&self, path: &Path) -> io::Result<OwnedFd> {
-        Ok(File::open(path)?.into())
+    fn open_for_worker(&self, path: &Path) -> io::Result<InputFile> {
+        Ok(Box::new(File::open(path)?))
     }
 }
 
@@ -97,18 +100,18 @@ pub enum Picture {
 /// What reads files that the in-process parsers do not: the worker.
 pub trait Prober: Send + Sync + 'static {
     /// Describes a file. `name` is for its extension and for error texts, never opened.
-    fn probe<'a>(&'a self, file: OwnedFd, name: &'a str) -> BoxFuture<'a, Result<MediaInfo, ProbeError>>;
+    fn probe<'a>(&'a self, file: InputFile, name: &'a str) -> BoxFuture<'a, Result<MediaInfo, ProbeError>>;
     /// Key frames of the main video by reading every packet once.
     fn keyframes<'a>(
         &'a self,
-        file: OwnedFd,
+        file: InputFile,
         name: &'a str,
         cancel: CancellationToken,
     ) -> BoxFuture<'a, Result<KeyframeIndex, ProbeError>>;
     /// One picture as JPEG or PNG, at most `max_width` pixels wide.
     fn picture<'a>(
         &'a self,
-        file: OwnedFd,
+        file: InputFile,
         what: Picture,
         max_width: u32,
     ) -> BoxFuture<'a, Result<Vec<u8>, ProbeError>>;

@@ -1,8 +1,8 @@
 //! Phase 6: what is inside the files. In process where the container's headers tell enough, by
 //! the worker otherwise. One failing file is listed with its reason; the scan goes on.
 
+use super::InputFile;
 use std::io::Read as _;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,7 +81,7 @@ enum Outcome {
 /// What the in-process step came to.
 enum Step {
     Done(Outcome),
-    Ask { file: OwnedFd, fingerprint: Option<Vec<u8>> },
+    Ask { file: InputFile, fingerprint: Option<Vec<u8>> },
 }
 
 /// Looks into every file of the library that waits for it, until `hurry`.
@@ -257,7 +257,7 @@ fn in_process(context: &Context, file: &Pending) -> Step {
             None => {}
         },
     }
-    match context.backend.open_fd(&path) {
+    match context.backend.open_for_worker(&path) {
         Ok(file) => Step::Ask { file, fingerprint: sum },
         Err(e) => failed(e),
     }

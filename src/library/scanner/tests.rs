@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,11 +29,13 @@ struct Words {
 }
 
 impl Prober for Words {
-    fn probe<'a>(&'a self, file: OwnedFd, _name: &'a str) -> BoxFuture<'a, Result<MediaInfo, ProbeError>> {
+    fn probe<'a>(&'a self, file: InputFile, _name: &'a str) -> BoxFuture<'a, Result<MediaInfo, ProbeError>> {
         self.probes.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             let mut text = String::new();
-            fs::File::from(file).read_to_string(&mut text).map_err(|e| ProbeError::Failed(e.to_string()))?;
+            fs::File::from(file.as_fd().try_clone_to_owned().unwrap())
+                .read_to_string(&mut text)
+                .map_err(|e| ProbeError::Failed(e.to_string()))?;
             if text.starts_with("bad") {
                 return Err(ProbeError::Unreadable("invalid data".to_owned()));
             }
@@ -55,7 +56,7 @@ impl Prober for Words {
 
     fn keyframes<'a>(
         &'a self,
-        _file: OwnedFd,
+        _file: InputFile,
         _name: &'a str,
         _cancel: CancellationToken,
     ) -> BoxFuture<'a, Result<KeyframeIndex, ProbeError>> {
@@ -64,7 +65,7 @@ impl Prober for Words {
 
     fn picture<'a>(
         &'a self,
-        _file: OwnedFd,
+        _file: InputFile,
         _what: Picture,
         _max: u32,
     ) -> BoxFuture<'a, Result<Vec<u8>, ProbeError>> {

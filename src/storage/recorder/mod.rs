@@ -581,7 +581,7 @@ impl Recorder {
             let mut e = waiting.event;
             let age_us = now_us.saturating_sub(e.time_us);
             let its = |f: &&Arc<FileState>| {
-                f.device.known_plan().is_some_and(|p| p.disks.iter().any(|d| d.number == e.device))
+                f.device.known_plan().is_some_and(|p| p.disk_numbered(e.device).is_some())
             };
             if !is_last && age_us < MAP_PATIENCE_US && files.iter().filter(its).any(|f| f.waits_for_map()) {
                 self.by_place.wait_on(waiting);
@@ -784,7 +784,7 @@ impl Recorder {
         }
         let found = self.files.iter().filter_map(std::sync::Weak::upgrade).find_map(|file| {
             let plan: &Plan = file.device.known_plan()?;
-            let disk = plan.disks.iter().position(|d| d.number == e.device)?;
+            let disk = plan.disk_numbered(e.device)?;
             let offset = file.map()?.as_ref().ok()?.file_offset(disk, e.start_byte())?;
             Some((file.identity, offset))
         });
@@ -949,7 +949,7 @@ fn of_the_filesystem(row: &Row, plan: &Plan, its: &[BlockEvent]) -> Vec<BlockEve
     let mut out = its.to_vec();
     let Some(Ok(map)) = row.file.map() else { return out };
     let is_elsewhere = |e: &BlockEvent| {
-        let disk = plan.disks.iter().position(|d| d.number == e.device);
+        let disk = plan.disk_numbered(e.device);
         let sectors = [e.start_byte(), (e.start_byte() + e.len_bytes()).saturating_sub(512)];
         disk.is_some_and(|disk| sectors.iter().all(|at| map.file_offset(disk, *at).is_none()))
     };
@@ -970,14 +970,14 @@ fn what_is_at<'a>(
     file: &'a Arc<FileState>,
     e: &BlockEvent,
 ) -> Option<(&'a Arc<FileState>, usize, FoundInFile)> {
-    let disk = file.device.known_plan()?.disks.iter().position(|d| d.number == e.device)?;
+    let disk = file.device.known_plan()?.disk_numbered(e.device)?;
     let map = file.map()?.as_ref().ok()?;
     let last = e.len_bytes().saturating_sub(512);
     let found = [0, last, last / 2].into_iter().find_map(|at| map.find(disk, e.start_byte() + at))?;
     Some((file, disk, found))
 }
 
-/// Whether every file of a volume that is open has a map.
+/// Whether any file of a volume that is open has a map.
 fn has_map<'a>(files: &'a [Arc<FileState>], its: impl Fn(&&'a Arc<FileState>) -> bool) -> bool {
     files.iter().filter(its).any(|f| f.map().is_some_and(Result::is_ok))
 }

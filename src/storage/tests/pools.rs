@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -888,7 +889,7 @@ fn what_a_worker_process_reads_is_counted_for_its_stream() {
     storage.begin(stream);
     let file = rt.block_on(storage.open(&a, stream)).unwrap();
     let trace = Trace::start(&pool.names());
-    let input = file.worker_fd().unwrap();
+    let input = rt.block_on(file.open_again()).unwrap().as_fd().try_clone_to_owned().unwrap();
     let mut worker = Command::new("cat").stdin(input).stdout(std::process::Stdio::null()).spawn().unwrap();
     storage.note_worker(stream, worker.id());
     worker.wait().unwrap();

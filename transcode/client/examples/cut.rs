@@ -11,7 +11,6 @@
 
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,8 +25,8 @@ use tokio_util::sync::CancellationToken;
 struct Film(PathBuf);
 
 impl Input for Film {
-    fn open(&self) -> io::Result<OwnedFd> {
-        File::open(&self.0).map(OwnedFd::from)
+    fn open(&self) -> BoxFuture<'_, io::Result<InputFile>> {
+        Box::pin(async { Ok(Box::new(File::open(&self.0)?) as InputFile) })
     }
     fn worker_started(&self, _: u32) {}
     fn reads(&self, _: Vec<WorkerRead>) {}

@@ -89,8 +89,8 @@ struct Film {
 }
 
 impl Input for Film {
-    fn open(&self) -> io::Result<OwnedFd> {
-        File::open(&self.path).map(OwnedFd::from)
+    fn open(&self) -> BoxFuture<'_, io::Result<InputFile>> {
+        Box::pin(async { Ok(Box::new(File::open(&self.path)?) as InputFile) })
     }
     fn worker_started(&self, pid: u32) {
         self.pids.lock().unwrap().push(pid);
@@ -106,8 +106,8 @@ fn file_key(path: &Path) -> FileKey {
     FileKey { dev: m.dev(), ino: m.ino(), size_bytes: m.len(), modified_us: m.mtime(), changed_us: m.ctime() }
 }
 
-fn fd(path: &Path) -> OwnedFd {
-    File::open(path).unwrap().into()
+fn open(path: &Path) -> InputFile {
+    Box::new(File::open(path).unwrap())
 }
 
 fn ffmpeg(arguments: &str, paths: &[&Path]) -> String {
@@ -512,11 +512,11 @@ async fn what_is_no_media_is_refused_with_a_reason_and_nothing_else_is_opened() 
         (&zip, "ZIP"),
     ] {
         let name = path.file_name().unwrap().to_str().unwrap();
-        let error = lab.transcoder.probe(fd(path), name).await.unwrap_err();
+        let error = lab.transcoder.probe(open(path), name).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unreadable, "{error}");
         assert!(error.to_string().contains(word), "{name}: {error}");
     }
-    assert!(lab.transcoder.probe(fd(&secret), "secret.mp4").await.is_ok(), "the prober goes on");
+    assert!(lab.transcoder.probe(open(&secret), "secret.mp4").await.is_ok(), "the prober goes on");
     lab.close().await;
 }
 
@@ -535,7 +535,7 @@ async fn a_playlist_makes_the_worker_open_nothing() {
     .unwrap();
     // The first file starts the prober; its process is then followed for the second.
     let film = lab.make("film.mkv", FILM);
-    lab.transcoder.probe(fd(&film), "film.mkv").await.unwrap();
+    lab.transcoder.probe(open(&film), "film.mkv").await.unwrap();
     let log = lab.dir.path().join("strace");
     let workers: Vec<String> = std::fs::read_dir("/proc")
         .unwrap()
@@ -558,7 +558,7 @@ async fn a_playlist_makes_the_worker_open_nothing() {
         })
     };
     until("strace follows", Duration::from_secs(10), traced).await;
-    let error = lab.transcoder.probe(fd(&list), "List (1998).mp4").await.unwrap_err();
+    let error = lab.transcoder.probe(open(&list), "List (1998).mp4").await.unwrap_err();
     assert!(error.to_string().contains("HLS playlist"), "{error}");
     signal(strace.id(), "INT");
     strace.wait().unwrap();
@@ -616,7 +616,7 @@ async fn a_file_is_described() {
     let lab = Lab::new();
     let film =
         lab.make("film.mkv", &format!("{FILM} -metadata:s:a:0 language=ger -metadata:s:a:0 title=Ton"));
-    let info = lab.transcoder.probe(fd(&film), "film.mkv").await.unwrap();
+    let info = lab.transcoder.probe(open(&film), "film.mkv").await.unwrap();
     assert_eq!(info.container, "mkv");
     assert!((info.duration_s.unwrap() - 12.0).abs() < 0.1);
     let (stream, video) = info.main_video().unwrap();
@@ -631,9 +631,10 @@ async fn a_file_is_described() {
         (Some("mp4a.40.2"), 2, 48_000)
     );
     assert_eq!((stream.language.as_deref(), stream.title.as_deref()), (Some("deu"), Some("Ton")));
-    let index = lab.transcoder.scan_keyframes(fd(&film), "film.mkv", CancellationToken::new()).await.unwrap();
+    let index =
+        lab.transcoder.scan_keyframes(open(&film), "film.mkv", CancellationToken::new()).await.unwrap();
     assert_eq!(index.at_us.len(), 6);
-    let jpeg = lab.transcoder.picture(fd(&film), Picture::Frame { at_us: 5_000_000 }, 160).await.unwrap();
+    let jpeg = lab.transcoder.picture(open(&film), Picture::Frame { at_us: 5_000_000 }, 160).await.unwrap();
     assert_eq!(jpeg[..2], [0xff, 0xd8]);
     lab.close().await;
 }
@@ -657,7 +658,7 @@ async fn text_subtitles_become_webvtt() {
     )
     .unwrap();
     let film = lab.make("sub.mkv", &format!("-i {} -c:s srt", srt.display()));
-    let vtt = lab.transcoder.subtitle_vtt(fd(&film), 0).await.unwrap();
+    let vtt = lab.transcoder.subtitle_vtt(open(&film), 0).await.unwrap();
     let text = String::from_utf8(vtt.to_vec()).unwrap();
     assert!(text.starts_with("WEBVTT\n\n00:00:01.000 --> 00:00:02.500\nHello <i>you</i>\n"), "{text}");
     assert!(text.contains("00:00:04.000 --> 00:00:05.000\nA &amp; B"), "{text}");
@@ -704,26 +705,7 @@ async fn transport_stream_segments_in_a_row_play_as_one_stream() {
     );
     let b = [0, 4_000_000, 8_000_000, 12_000_000];
     let copied = plan(Some(VideoPlan::Copy { stream: 0 }), Some(AudioPlan::Copy { stream: 1 }), &b);
-    let encoded = plan(
-        Some(VideoPlan::Encode {
-            stream: 0,
-            codec: "h264".to_owned(),
-            max_width: None,
-            max_height: None,
-            max_bitrate_bps: None,
-            fps_cap: None,
-            burn_subtitle: None,
-            tone_map: false,
-        }),
-        Some(AudioPlan::Encode {
-            stream: 1,
-            codec: "ac3".to_owned(),
-            channels: 2,
-            bitrate_bps: None,
-            sample_rate: None,
-        }),
-        &b,
-    );
+    let encoded = plan(Some(VideoPlan::encode(0, "h264")), Some(AudioPlan::encode(1, "ac3", 2)), &b);
     for (name, plan) in [("copied.ts", copied), ("encoded.ts", encoded)] {
         let (rendition, _) = lab.open(&file, in_ts(plan));
         // Out of order first: bytes do not depend on it.
@@ -810,30 +792,15 @@ async fn a_recording_that_restarts_is_read_to_its_end() {
     bytes.extend(std::fs::read(&second).unwrap());
     let file = lab.dir.path().join("both.ts");
     std::fs::write(&file, bytes).unwrap();
-    let info = lab.transcoder.probe(fd(&file), "both.ts").await.unwrap();
+    let info = lab.transcoder.probe(open(&file), "both.ts").await.unwrap();
     assert_eq!(info.clock_restarts.len(), 1, "{:?}", info.clock_restarts);
     let at = info.clock_restarts[0].at_byte;
     assert!(at >= border && at < border + 188 * 8, "{at} {border}");
     let duration = info.duration_s.unwrap();
     assert!((duration - 12.0).abs() < 0.5, "{duration}");
     let mut plan = plan(
-        Some(VideoPlan::Encode {
-            stream: 0,
-            codec: "h264".to_owned(),
-            max_width: None,
-            max_height: None,
-            max_bitrate_bps: None,
-            fps_cap: None,
-            burn_subtitle: None,
-            tone_map: false,
-        }),
-        Some(AudioPlan::Encode {
-            stream: 1,
-            codec: "aac".to_owned(),
-            channels: 2,
-            bitrate_bps: None,
-            sample_rate: None,
-        }),
+        Some(VideoPlan::encode(0, "h264")),
+        Some(AudioPlan::encode(1, "aac", 2)),
         &[0, 4_000_000, 8_000_000, (duration * 1e6) as i64],
     );
     plan.start_us = Some((info.start_s * 1e6) as i64);

@@ -187,25 +187,19 @@ fn sources() -> Vec<Source> {
 /// One film in one way: from a jump into its middle on, then whole.
 async fn plays_in_step(lab: &Lab, source: &Source, path: &Path, copied: bool) {
     let what = format!("{} {}", source.name, if copied { "copied" } else { "encoded" });
-    let info = lab.transcoder.probe(fd(path), source.name).await.unwrap();
+    let info = lab.transcoder.probe(open(path), source.name).await.unwrap();
     let duration_us = (info.duration_s.unwrap() * 1e6) as i64;
     assert!((info.duration_s.unwrap() - 12.0).abs() < 0.45, "{what}: {:?} s long", info.duration_s);
     let (v, a) = (info.main_video().unwrap().0.index, info.audio().next().unwrap().0.index);
     let boundaries = if copied {
         let index: KeyframeIndex =
-            lab.transcoder.scan_keyframes(fd(path), source.name, CancellationToken::new()).await.unwrap();
+            lab.transcoder.scan_keyframes(open(path), source.name, CancellationToken::new()).await.unwrap();
         copy_boundaries(&index, 3_000_000)
     } else {
         encode_boundaries(duration_us, info.main_video().and_then(|(_, v)| v.frame_rate))
     };
-    let video = if copied { VideoPlan::Copy { stream: v } } else { h264(v) };
-    let audio = AudioPlan::Encode {
-        stream: a,
-        codec: "aac".to_owned(),
-        channels: 2,
-        bitrate_bps: None,
-        sample_rate: None,
-    };
+    let video = if copied { VideoPlan::Copy { stream: v } } else { VideoPlan::encode(v, "h264") };
+    let audio = AudioPlan::encode(a, "aac", 2);
     let mut plan = plan(Some(video), Some(audio), &boundaries);
     plan.start_us = Some((info.start_s * 1e6) as i64);
     plan.clock_restarts = info.clock_restarts.clone();
@@ -230,19 +224,6 @@ async fn plays_in_step(lab: &Lab, source: &Source, path: &Path, copied: bool) {
             assert!((at - listed).abs() <= most, "{what}: segment {from} begins at {at}, not {listed}");
         }
         check_step(&format!("{what} from segment {from}"), &file, zero_s, source.apart_s, least);
-    }
-}
-
-fn h264(stream: u32) -> VideoPlan {
-    VideoPlan::Encode {
-        stream,
-        codec: "h264".to_owned(),
-        max_width: None,
-        max_height: None,
-        max_bitrate_bps: None,
-        fps_cap: None,
-        burn_subtitle: None,
-        tone_map: false,
     }
 }
 

@@ -1,11 +1,11 @@
-//! Small files that a person names: settings and profiles. A pipe holds nobody up, a device fills no memory.
+//! Files that a person names: settings, profiles, films to look at. A pipe holds nobody up, a device fills no memory.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// Largest one, in bytes.
+/// Largest one that is read whole, in bytes.
 pub(crate) const MAX_BYTES: u64 = 1 << 20;
 
 /// Opens a regular file. Never waits for a pipe's other end.
