@@ -241,9 +241,9 @@ async fn send_file(outlet: &mut Outlet<'_>, file: &MediaFile, range: ByteRange) 
     let mut keeps_nothing = false;
     while at < end {
         let want = (end - at).min(WINDOW_BYTES);
-        let mut ready = file.resident(at, want);
+        let mut ready = if file.revalidates() { 0 } else { file.resident(at, want) };
         let sure = at + ready;
-        if ready == 0 && keeps_nothing {
+        if ready == 0 && (keeps_nothing || file.revalidates()) {
             at += send_by_value(outlet, file, at, end).await?;
             continue;
         }

@@ -107,6 +107,13 @@ impl Device {
         self.mount.kind == "zfs"
     }
 
+    /// Whether the kernel asks another machine whether the file is still the same before it gives what it has in memory
+    /// (fs/nfs/file.c `nfs_file_splice_read`, fs/smb/client/cifsfs.c; likewise 9p and ceph). FUSE does not: since 6.5 its
+    /// splice is the page cache's own, and before that nothing of it counts as in memory here.
+    pub(crate) fn revalidates(&self) -> bool {
+        matches!(self.mount.kind.as_str(), "nfs" | "nfs4" | "cifs" | "smb3" | "9p" | "ceph" | "afs")
+    }
+
     /// Where it is mounted.
     pub(crate) fn mount(&self) -> &Mount {
         &self.mount

@@ -167,6 +167,13 @@ impl MediaFile {
         self.0.fd()
     }
 
+    /// Whether even bytes that are in memory may wait for another machine (NFS, CIFS): they are read by value, on the reader
+    /// threads, never sent by sendfile.
+    #[must_use]
+    pub fn revalidates(&self) -> bool {
+        self.0.state.device.revalidates()
+    }
+
     /// The same file opened once more, with ordinary read-ahead and an own position, for a worker process. On the reader
     /// threads: a mount that hangs (FUSE, NFS) holds up an open as long as a read.
     ///

@@ -18,7 +18,8 @@ use std::time::Instant;
 use spindle_base::clock::SystemClock;
 use spindle_base::shutdown::Shutdown;
 use spindle_transcode::{
-    Boundaries, Config, FileKey, Input, Plan, RenditionKey, Transcoder, VideoPlan, WorkerRead,
+    Boundaries, BoxFuture, Config, FileKey, Input, InputFile, Plan, RenditionKey, Transcoder, VideoPlan,
+    WorkerRead,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -52,7 +53,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let transcoder = Transcoder::start(config, Arc::new(SystemClock), shutdown)?;
     transcoder.ready().await?;
     let name = file.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-    let info = transcoder.probe(File::open(file)?.into(), name).await?;
+    let info = transcoder.probe(Box::new(File::open(file)?), name).await?;
     let mut plan: Plan = serde_json::from_str(plan)?;
     plan.clock_restarts.clone_from(&info.clock_restarts);
     if plan.boundaries.0.is_empty() {
@@ -94,7 +95,7 @@ async fn boundaries(
     let end_us = (duration_s.unwrap_or(10.0) * 1e6) as i64;
     let mut b = if matches!(plan.video, Some(VideoPlan::Copy { .. })) {
         let index =
-            transcoder.scan_keyframes(File::open(file)?.into(), name, CancellationToken::new()).await?;
+            transcoder.scan_keyframes(Box::new(File::open(file)?), name, CancellationToken::new()).await?;
         let mut b = vec![0];
         for at in index.at_us {
             if at - b[b.len() - 1] >= 3_000_000 {

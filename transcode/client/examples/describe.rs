@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let info = match probe(File::open(&file)?, size, &file, Limits::default()) {
             Ok(probed) => Ok(probed.info),
             Err(error) if error.worth_asking_the_worker() => {
-                transcoder.probe(File::open(&file)?.into(), &file).await.map_err(|e| e.to_string())
+                transcoder.probe(Box::new(File::open(&file)?), &file).await.map_err(|e| e.to_string())
             }
             Err(error) => Err(error.to_string()),
         };

@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for file in args {
         let (transcoder, name) = (transcoder.clone(), file.clone());
         let fd = File::open(&file)?;
-        asked.push((file, tokio::spawn(async move { transcoder.probe(fd.into(), &name).await })));
+        asked.push((file, tokio::spawn(async move { transcoder.probe(Box::new(fd), &name).await })));
     }
     let count = asked.len();
     for (file, answer) in asked {

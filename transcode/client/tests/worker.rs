@@ -6,7 +6,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -16,8 +15,8 @@ use spindle_base::clock::SystemClock;
 use spindle_base::error::ErrorKind;
 use spindle_base::shutdown::Shutdown;
 use spindle_transcode::{
-    AudioPlan, Boundaries, Config, Container, FileKey, Input, Picture, Plan, Rendition, RenditionKey,
-    Transcoder, VideoPlan, WorkerRead,
+    AudioPlan, Boundaries, BoxFuture, Config, Container, FileKey, Input, InputFile, Picture, Plan, Rendition,
+    RenditionKey, Transcoder, VideoPlan, WorkerRead,
 };
 use tokio_util::sync::CancellationToken;
 
