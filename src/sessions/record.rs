@@ -76,6 +76,8 @@ pub(super) fn summary(record: Option<&IoRecord>, session: &Session) -> serde_jso
         "served_bytes": record.served_bytes,
         "read_bytes": record.read_bytes,
         "cached_bytes": record.cached_bytes,
+        "input_bytes": record.input_bytes,
+        "input_cached_bytes": record.input_cached_bytes,
         "disks": record.disks.iter().map(|d| json!({
             "disk": d.disk, "read_bytes": d.read_bytes, "share": d.share,
         })).collect::<Vec<_>>(),

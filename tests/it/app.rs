@@ -278,7 +278,13 @@ impl Connection {
 
     fn fill(&mut self) -> usize {
         let mut chunk = [0; 65536];
-        let n = self.stream.read(&mut chunk).expect("the server answers within 30 s");
+        let n = loop {
+            match self.stream.read(&mut chunk) {
+                // A worker that ended; signal(7): reads with a time limit are not begun again by the kernel.
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                read => break read.expect("the server answers within 30 s"),
+            }
+        };
         self.read.extend_from_slice(&chunk[..n]);
         n
     }

@@ -236,6 +236,23 @@ fn a_client_without_playlists_gets_the_title_as_one_stream() {
 }
 
 #[test]
+fn what_the_converter_read_and_found_in_memory_is_in_the_record() {
+    let (_app, client, id) = TestApp::with_film();
+    let played = client.play(&id, &client_of("mpegts", &["http"], "fmp4"));
+    let sent = client.get(played["url"].as_str().expect("a URL")).body.len();
+    let session = played["session"].as_str().expect("an id");
+    assert_eq!(client.delete(&format!("/api/v1/sessions/{session}")).status, 204);
+    let io = client.get(&format!("/api/v1/sessions/{session}/io")).json();
+    let bytes = |name: &str| io[name].as_u64().unwrap_or_else(|| panic!("{name}: {io}"));
+    assert_eq!(bytes("served_bytes"), sent as u64, "{io}");
+    // Each packet of the film was copied: all but its index was read, and a transport stream is larger.
+    assert!(bytes("input_bytes") * 3 > bytes("served_bytes") * 2, "{io}");
+    // It was written a moment ago.
+    assert_eq!((bytes("read_bytes"), bytes("input_cached_bytes")), (0, bytes("input_bytes")), "{io}");
+    assert_eq!(bytes("cached_bytes"), 0, "what was sent was made: {io}");
+}
+
+#[test]
 fn a_client_of_transport_stream_segments_gets_them() {
     let (_app, client, id) = TestApp::with_film();
     let played = client.play(&id, &client_of("mkv", &["http", "hls"], "mpegts"));

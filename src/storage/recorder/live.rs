@@ -109,6 +109,8 @@ pub(crate) struct Live {
     sent: HashMap<FileIdentity, IntervalSet>,
     cached_bytes: u64,
     is_cached_by_sum: bool,
+    /// What converters read for it.
+    input_bytes: u64,
     /// What it asks of pools whose disks' counters are divided.
     pools: BTreeMap<Vec<Arc<str>>, Share>,
     unattributed_bytes: u64,
@@ -143,6 +145,7 @@ impl Live {
             sent: HashMap::new(),
             cached_bytes: 0,
             is_cached_by_sum: false,
+            input_bytes: 0,
             pools: BTreeMap::new(),
             unattributed_bytes: 0,
             mode: None,
@@ -237,6 +240,9 @@ impl Live {
 
     /// What a row says whatever attribution is in force: own bytes, waits.
     pub(crate) fn note_row(&mut self, row: &Row) {
+        if row.kind == RowKind::Worker {
+            self.input_bytes = self.input_bytes.saturating_add(row.range.len_bytes());
+        }
         // What ZFS counts for a thread has little to do with what came off disks; see `brought`.
         if !row.file.device.has_own_threads() {
             let mine = self.mine.entry(row.file.identity).or_default();
@@ -524,6 +530,14 @@ impl Live {
         let on_disks: u64 = bytes.iter().map(|(_, b)| b).sum();
         let served_bytes = self.shared.served_bytes.load(Ordering::Relaxed);
         let names: Vec<Arc<str>> = self.disks.keys().cloned().collect();
+        // What waits to be divided came off disks, too.
+        let read_bytes = on_disks + self.unattributed_bytes + self.sets.values().sum::<u64>();
+        let cached_bytes = if self.is_cached_by_sum && self.input_bytes == 0 {
+            served_bytes.saturating_sub(on_disks + self.unattributed_bytes)
+        } else {
+            self.cached_bytes.min(served_bytes)
+        };
+        let input_cached_bytes = self.input_bytes.saturating_sub(read_bytes);
         IoRecord {
             started: clock::rfc3339(self.started_unix_us),
             ended: ended_unix_us.map(clock::rfc3339),
@@ -532,16 +546,13 @@ impl Live {
             attribution_spans: self.spans(),
             error_share: self.error_share(on_disks),
             served_bytes,
-            // What waits to be divided came off disks, too.
-            read_bytes: on_disks + self.unattributed_bytes + self.sets.values().sum::<u64>(),
-            cached_bytes: if self.is_cached_by_sum {
-                served_bytes.saturating_sub(on_disks + self.unattributed_bytes)
-            } else {
-                self.cached_bytes.min(served_bytes)
-            },
+            read_bytes,
+            cached_bytes,
+            input_bytes: self.input_bytes,
+            input_cached_bytes,
             unattributed_bytes: self.unattributed_bytes + self.sets.values().sum::<u64>(),
             disks: self.disk_rows(on_disks, self.since_start(now_us), totals),
-            striping: self.striping(&bytes, served_bytes),
+            striping: self.striping(&bytes, served_bytes, (cached_bytes, input_cached_bytes)),
             seeks: self.jumps.iter().map(|j| self.seek(j)).collect(),
             stalls: self.stalls.clone(),
             faults: self.faults.clone(),
@@ -596,7 +607,7 @@ impl Live {
         self.disks.iter().map(row).collect()
     }
 
-    fn striping(&self, bytes: &[(Arc<str>, u64)], served_bytes: u64) -> Striping {
+    fn striping(&self, bytes: &[(Arc<str>, u64)], served_bytes: u64, (sent, input): (u64, u64)) -> Striping {
         let shape = self.shape.clone().unwrap_or_else(Shape::one_disk);
         let only: Vec<u64> = bytes.iter().map(|(_, b)| *b).collect();
         let (requests, request_bytes) =
@@ -610,7 +621,9 @@ impl Live {
             chunk_bytes: shape.chunk_bytes,
             bytes,
             served_bytes,
-            cached_bytes: self.cached_bytes,
+            cached_bytes: sent,
+            input_bytes: self.input_bytes,
+            input_cached_bytes: input,
             unattributed_bytes: self.unattributed_bytes,
             request_bytes: u64::checked_div(request_bytes, requests).unwrap_or(0),
             computing_bytes: self.disks.values().map(|t| t.parity_bytes + t.reconstruct_bytes).sum(),
@@ -703,6 +716,26 @@ mod tests {
         assert_eq!(live.cached_bytes, 2 << 20);
         live.served(file(), run(0, 10, 0));
         assert_eq!(live.snapshot(1, None, AttributionMode::None, &HashMap::new()).cached_bytes, 12 << 20);
+    }
+
+    #[test]
+    fn what_a_converter_found_in_memory_is_told_beside_what_was_sent() {
+        let mut live = live();
+        live.shared.served_bytes.store(3 << 20, Ordering::Relaxed);
+        live.input_bytes = 20 << 20;
+        live.unattributed_bytes = 8 << 20;
+        for by_sum in [false, true] {
+            live.is_cached_by_sum = by_sum;
+            let record = live.snapshot(1, None, AttributionMode::None, &HashMap::new());
+            // What was sent was made, and in no cache.
+            assert_eq!(
+                (record.input_bytes, record.input_cached_bytes, record.cached_bytes),
+                (20 << 20, 12 << 20, 0)
+            );
+        }
+        live.unattributed_bytes = 21 << 20; // read ahead, and not wanted
+        let record = live.snapshot(1, None, AttributionMode::None, &HashMap::new());
+        assert_eq!(record.input_cached_bytes, 0);
     }
 
     #[test]

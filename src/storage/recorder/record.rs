@@ -53,6 +53,12 @@ pub struct IoRecord {
     pub read_bytes: u64,
     /// Bytes handed out that this stream had not fetched itself.
     pub cached_bytes: u64,
+    /// Bytes of files that the converter read for this stream; absent where nothing is converted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub input_bytes: u64,
+    /// Of `input_bytes`, those that did not come off disks for this stream: they were in memory.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub input_cached_bytes: u64,
     /// Bytes that came off disks and could not be ascribed to one.
     pub unattributed_bytes: u64,
     /// By physical disk, all disks of the volume.

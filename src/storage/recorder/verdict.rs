@@ -16,6 +16,9 @@ pub(crate) struct Facts<'a> {
     pub(crate) bytes: &'a [(Arc<str>, u64)],
     pub(crate) served_bytes: u64,
     pub(crate) cached_bytes: u64,
+    /// What the converter read, and of it what was in memory.
+    pub(crate) input_bytes: u64,
+    pub(crate) input_cached_bytes: u64,
     pub(crate) unattributed_bytes: u64,
     /// Mean size of a disk request.
     pub(crate) request_bytes: u64,
@@ -48,9 +51,13 @@ pub(crate) fn verdict(f: &Facts<'_>) -> String {
         return text + &nothing_on_disks(f);
     }
     text.push_str(&by_level(f, &used(f.bytes)));
-    if f.served_bytes > 0 && ratio(f.cached_bytes, f.served_bytes) >= 0.1 {
-        let percent = percent(f.cached_bytes, f.served_bytes);
-        text.push_str(&format!(" {percent} % of what was sent came from memory."));
+    for (part, whole, what) in [
+        (f.cached_bytes, f.served_bytes, "what was sent"),
+        (f.input_cached_bytes, f.input_bytes, "what was converted"),
+    ] {
+        if whole > 0 && ratio(part, whole) >= 0.1 {
+            text.push_str(&format!(" {} % of {what} came from memory.", percent(part, whole)));
+        }
     }
     if f.computing_bytes > 0 {
         let percent = percent(f.computing_bytes, read);
@@ -155,6 +162,8 @@ mod tests {
             bytes,
             served_bytes: 1 << 30,
             cached_bytes: 0,
+            input_bytes: 0,
+            input_cached_bytes: 0,
             unattributed_bytes: 0,
             request_bytes: 512 << 10,
             computing_bytes: 0,
@@ -218,6 +227,12 @@ mod tests {
         assert!(text.contains("requests of 16 KiB, less than a stripe of 64 KiB"), "{text}");
         assert!(text.contains("50 % of what was sent came from memory"), "{text}");
         assert!(text.contains("For 20 % of the bytes"), "{text}");
+        let f = Facts { input_bytes: 1 << 30, input_cached_bytes: 1 << 28, cached_bytes: 0, ..f };
+        let text = verdict(&f);
+        assert!(
+            text.contains("25 % of what was converted came from memory") && !text.contains("what was sent"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -275,6 +275,8 @@ export function recordOf(value: unknown): IoRecord {
     served_bytes: number(record.served_bytes) ?? 0,
     read_bytes: number(record.read_bytes) ?? 0,
     cached_bytes: number(record.cached_bytes) ?? 0,
+    input_bytes: number(record.input_bytes) ?? 0,
+    input_cached_bytes: number(record.input_cached_bytes) ?? 0,
     unattributed_bytes: number(record.unattributed_bytes) ?? 0,
     disks: Array.isArray(record.disks) ? (record.disks as IoRecord["disks"]) : [],
     seeks: Array.isArray(record.seeks) ? (record.seeks as IoRecord["seeks"]) : [],

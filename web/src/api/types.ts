@@ -366,6 +366,9 @@ export interface IoRecord {
   served_bytes: number;
   read_bytes: number;
   cached_bytes: number;
+  /** What the converter read of the file, and of that what was in memory. */
+  input_bytes: number;
+  input_cached_bytes: number;
   unattributed_bytes: number;
   disks: IoDisk[];
   striping?: {

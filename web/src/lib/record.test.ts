@@ -21,6 +21,8 @@ const record: IoRecord = {
   served_bytes: 30,
   read_bytes: 40,
   cached_bytes: 10,
+  input_bytes: 0,
+  input_cached_bytes: 0,
   unattributed_bytes: 0,
   disks: [
     { disk: "sdb", reads: 2, read_bytes: 30, share: 0.75 },
@@ -65,6 +67,7 @@ describe("record", () => {
 
   it("shares what was read among disks, memory and unattributed", () => {
     expect(sources(record).map((s) => s.share)).toEqual([0.8, 0, 0, 0.2, 0]);
+    expect(sources({ ...record, cached_bytes: 0, input_bytes: 50, input_cached_bytes: 10 }).map((s) => s.share)).toEqual([0.8, 0, 0, 0.2, 0]);
     const empty = { ...record, read_bytes: 0, cached_bytes: 0 };
     expect(sources(empty).every((s) => s.share === 0)).toBe(true);
   });

@@ -124,7 +124,7 @@ export function sources(record: IoRecord): { name: Source; bytes: number; share:
     { name: "disks", bytes: Math.max(0, record.read_bytes - extra) },
     { name: "make_up", bytes: extra },
     { name: "metadata", bytes: metadataBytes(record) },
-    { name: "memory", bytes: Math.max(0, record.cached_bytes) },
+    { name: "memory", bytes: Math.max(0, record.cached_bytes) + record.input_cached_bytes },
     { name: "unattributed", bytes: Math.max(0, record.unattributed_bytes) },
   ];
   const total = rows.reduce((sum, row) => sum + row.bytes, 0);
@@ -149,6 +149,12 @@ export function meanRequest(record: IoRecord): number | null {
   const reads = record.disks.reduce((sum, d) => sum + d.reads, 0);
   const read = record.disks.reduce((sum, d) => sum + d.read_bytes, 0);
   return reads > 0 ? read / reads : null;
+}
+
+/** Which share of what was sent, or of what it was made from, was in memory. */
+function fromMemory(record: IoRecord): number | null {
+  if (record.input_bytes > 0) return record.input_cached_bytes / record.input_bytes;
+  return record.served_bytes > 0 ? record.cached_bytes / record.served_bytes : null;
 }
 
 /** A row of the comparison of two records. */
@@ -176,7 +182,7 @@ export function compareRows(a: IoRecord, b: IoRecord): Compared[] {
   return [
     row("Sent to the player", (r) => r.served_bytes, bytes),
     row("Read from disks", (r) => r.read_bytes, bytes, "less"),
-    row("From memory", (r) => (r.served_bytes > 0 ? r.cached_bytes / r.served_bytes : null), percent, "more"),
+    row("From memory", fromMemory, percent, "more"),
     row("Metadata", metadataBytes, bytes, "less"),
     row("Read to make up lost bytes", makeUpBytes, bytes, "less"),
     row("Columns used", (r) => r.striping?.columns_used, (n) => String(Number(n.toFixed(1))), "more"),
