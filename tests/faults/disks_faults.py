@@ -392,6 +392,19 @@ def mount_hangs(stage, clip):
                     row = server.settled(["Held"])["Held"]
                     server.idle()
                     hls = {"client": dict(servers.PROFILE, direct_play=[], protocols=["hls"])}
+                    # A worker is started, and its file opened and let go, at about the moment that the mount hangs.
+                    for n in range(40):
+                        way = server.api("POST", "/items/%s/play" % row["id"], dict(hls, max_bitrate=900000 + n))
+                        time.sleep(n * 0.004)  # another moment each time
+                        model.process.send_signal(signal.SIGSTOP)
+                        try:
+                            answers(server, "/sessions")
+                            answers(server, "/items/" + row["id"])
+                            waits = waiting_for_fuse(server)
+                        finally:
+                            model.process.send_signal(signal.SIGCONT)
+                        check(all(name.startswith("read") for name in waits), "not only reader threads wait for the mount: %s" % waits)
+                        ended(server, way["session"])
                     ways = [server.play(row["id"]) for _ in range(4)] + [server.api("POST", "/items/%s/play" % row["id"], hls)]
                     model.process.send_signal(signal.SIGSTOP)
                     try:
@@ -412,6 +425,19 @@ def mount_hangs(stage, clip):
                         check(not end.is_alive(), "a session did not end")
         finally:
             shutil.rmtree(folder)
+
+
+def waiting_for_fuse(server):
+    """Names of the server's threads that wait for the other side of a FUSE mount, as the kernel's stacks show."""
+    names = []
+    for thread in os.listdir("/proc/%d/task" % server.pid):
+        try:
+            with open("/proc/%d/task/%s/stack" % (server.pid, thread)) as stack, open("/proc/%d/task/%s/comm" % (server.pid, thread)) as name:
+                if "fuse" in stack.read():
+                    names.append(name.read().strip())
+        except OSError:  # it has ended
+            continue
+    return names
 
 
 def ended(server, session):
