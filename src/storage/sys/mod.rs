@@ -13,6 +13,7 @@ pub(crate) mod md;
 pub(crate) mod mergerfs;
 pub(crate) mod network;
 pub(crate) mod power;
+pub(crate) mod program;
 mod scsi;
 pub(crate) mod smart;
 pub(crate) mod zdb;

@@ -3,16 +3,14 @@
 //! (`zdb -Pdddddd DATASET OBJECT`) and a pool's vdevs (`zdb -C POOL`), both as of OpenZFS 0.8 to 2.3 (cmd/zdb/zdb.c
 //! `snprintf_blkptr_compact`, `dump_nvlist`).
 
-use std::io::{self, Read as _};
-use std::process::{Command, Stdio};
+use std::io;
 use std::time::Duration;
 
-use spindle_base::clock;
+use super::program::{self, Bounds};
 
-/// A file of 60 GiB in records of 128 KiB is 490,000 lines of about 130 bytes.
-const MAX_BYTES: u64 = 96 << 20;
-/// It walks the file's tree on disk, and loads the pool before: a second, on a pool of many disks that are busy many.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A file of 60 GiB in records of 128 KiB is 490,000 lines of about 130 bytes. It walks the file's tree on disk, and loads the pool
+/// before: a second, on a pool of many disks that are busy many.
+const BOUNDS: Bounds = Bounds { patience: Duration::from_secs(60), max_bytes: 96 << 20 };
 /// Where distributions put it; no search path is trusted.
 const PROGRAMS: [&str; 4] = ["/usr/sbin/zdb", "/sbin/zdb", "/usr/local/sbin/zdb", "/usr/bin/zdb"];
 /// Records that are mapped, 64 bytes each: 1 TiB in records of 1 MiB, 128 GiB in those of 128 KiB.
@@ -168,48 +166,7 @@ fn ask(dataset: &str, options: &[&str], operands: &[&str]) -> io::Result<String>
 }
 
 fn run(arguments: &[&str]) -> io::Result<String> {
-    let program = PROGRAMS.iter().find(|p| std::fs::exists(p).unwrap_or(false));
-    let program = program.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "zdb is not installed"))?;
-    let mut child = Command::new(program)
-        .args(arguments)
-        .env_clear()
-        .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let Some(out) = child.stdout.take() else { return Err(io::ErrorKind::BrokenPipe.into()) };
-    let reader = std::thread::Builder::new().name("zdb".to_owned()).spawn(move || {
-        let mut text = Vec::new();
-        // The pipe is closed behind it: a program that goes on ends by that.
-        out.take(MAX_BYTES + 1).read_to_end(&mut text).map(|_| text)
-    })?;
-    let deadline = clock::instant() + PATIENCE;
-    let status = loop {
-        match child.try_wait()? {
-            Some(status) => break status,
-            None if clock::instant() < deadline => std::thread::sleep(Duration::from_millis(5)),
-            None => {
-                child.kill()?;
-                child.wait()?;
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "zdb did not end"));
-            }
-        }
-    };
-    let text = reader.join().map_err(|_| io::Error::other("the reader of zdb panicked"))??;
-    if text.len() as u64 > MAX_BYTES {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "zdb says more than is read"));
-    }
-    if !status.success() {
-        let mut why = Vec::new();
-        if let Some(err) = child.stderr.take() {
-            err.take(4096).read_to_end(&mut why)?;
-        }
-        let why = String::from_utf8_lossy(&why);
-        let why = why.lines().find(|l| !l.trim().is_empty()).unwrap_or("no reason given").trim().to_owned();
-        return Err(io::Error::other(format!("{status}: {why}")));
-    }
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    program::output(&PROGRAMS, arguments, BOUNDS)
 }
 
 /// The block pointers in an answer of [`object`]. `None` if it holds none of `inode`.

@@ -2,21 +2,17 @@
 //! versions, so its own tool is asked (the only program that this room starts besides our own). Its text is the
 //! same since 0.7; its JSON (`-j`, since 2.3) is understood as well.
 
-use std::io::{self, Read as _};
-use std::os::fd::AsFd as _;
-use std::process::{Command, Stdio};
+use std::io;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
-use spindle_base::clock;
+
+use super::program::{self, Bounds};
 
 /// Where distributions put it; no search path is trusted.
 const PROGRAMS: [&str; 4] = ["/usr/sbin/zpool", "/sbin/zpool", "/usr/local/sbin/zpool", "/usr/bin/zpool"];
-/// `zpool` answers within milliseconds; it hangs while a pool is suspended.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// A pool of a thousand disks takes 100 KiB.
-const MAX_BYTES: usize = 4 << 20;
+/// `zpool` answers within milliseconds; it hangs while a pool is suspended. A pool of a thousand disks takes 100 KiB.
+const BOUNDS: Bounds = Bounds { patience: Duration::from_secs(5), max_bytes: 4 << 20 };
 /// Nesting and number of vdevs that are believed; ZFS itself nests four deep.
 const MAX_DEPTH: usize = 8;
 const MAX_VDEVS: usize = 4096;
@@ -72,82 +68,10 @@ pub(crate) fn status(pool: &str) -> Result<String, String> {
     if !is_name {
         return Err(format!("`{pool}` is no name of a pool"));
     }
-    let mut last = String::new();
-    for program in PROGRAMS {
-        match run(program, &["status", "-P", "-L", pool]) {
-            Ok(text) => return Ok(text),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                "zpool is not installed here".clone_into(&mut last)
-            }
-            Err(e) => return Err(format!("zpool status: {e}")),
-        }
-    }
-    Err(last)
-}
-
-fn run(program: &str, arguments: &[&str]) -> io::Result<String> {
-    let mut child = Command::new(program)
-        .args(arguments)
-        .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let deadline = clock::instant() + PATIENCE;
-    let mut pipe = child.stdout.take();
-    let mut text = Vec::new();
-    let outcome = loop {
-        let left = deadline.saturating_duration_since(clock::instant());
-        let Some(out) = pipe.as_mut() else { break Ok(()) };
-        if left.is_zero() || text.len() >= MAX_BYTES {
-            break Err(io::Error::from(io::ErrorKind::TimedOut));
-        }
-        let wait =
-            Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos().clamp(100_000_000, 500_000_000)) };
-        let ready = {
-            let mut fds = [PollFd::from_borrowed_fd(out.as_fd(), PollFlags::IN)];
-            poll(&mut fds, Some(&wait))
-        };
-        match ready {
-            Ok(0) | Err(rustix::io::Errno::INTR) => continue,
-            Ok(_) => {}
-            Err(e) => break Err(e.into()),
-        }
-        let mut part = [0_u8; 16 << 10];
-        match out.read(&mut part) {
-            Ok(0) => break Ok(()),
-            Ok(n) => text.extend_from_slice(&part[..n]),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => break Err(e),
-        }
-    };
-    if outcome.is_err() {
-        // It may be in the kernel and not die; the pipe is dropped, and it is waited for below only if it did.
-        let _ = child.kill();
-    }
-    drop(pipe);
-    let status = loop {
-        match child.try_wait()? {
-            Some(status) => break status,
-            None if clock::instant() < deadline + Duration::from_secs(1) => {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            None => return Err(io::Error::new(io::ErrorKind::TimedOut, "it hangs: a pool may be suspended")),
-        }
-    };
-    outcome?;
-    if !status.success() {
-        let mut why = Vec::new();
-        if let Some(err) = child.stderr.take() {
-            err.take(4096).read_to_end(&mut why)?;
-        }
-        let why = String::from_utf8_lossy(&why);
-        return Err(io::Error::other(format!(
-            "{status}: {}",
-            why.lines().next().unwrap_or("no reason given").trim()
-        )));
-    }
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    program::output(&PROGRAMS, &["status", "-P", "-L", pool], BOUNDS).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => e.to_string(),
+        _ => format!("zpool status: {e}"),
+    })
 }
 
 /// Whether anything is in a second cache (L2ARC) of any pool: `l2_size` of `arcstats` (module/zfs/arc.c), bytes.
