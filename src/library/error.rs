@@ -34,6 +34,14 @@ pub enum LibraryError {
         /// The highest number that this build knows.
         known: i64,
     },
+    /// The database file was removed or replaced while the server has it open.
+    #[error(
+        "database `{path}` was removed or replaced while the server runs: what is written from now on is lost when it stops; stop it and put the file back where it was, or a backup of it"
+    )]
+    Replaced {
+        /// The database file.
+        path: PathBuf,
+    },
     /// The file is a database of something else.
     #[error("`{path}` is not a spindle database")]
     ForeignDatabase {
@@ -120,7 +128,9 @@ impl LibraryError {
             }
             Self::Busy => ErrorKind::OverLimit,
             // A full disk, an error of the disk: it may succeed when the owner has acted.
-            Self::Commit(_) | Self::Unavailable(_) | Self::Closed => ErrorKind::Unavailable,
+            Self::Commit(_) | Self::Unavailable(_) | Self::Replaced { .. } | Self::Closed => {
+                ErrorKind::Unavailable
+            }
             Self::Sql(e) | Self::Open { source: e, .. } => sql_kind(e),
             Self::Io { .. } | Self::Panicked(_) => ErrorKind::Fault,
         }

@@ -168,8 +168,11 @@ impl Library {
         self.inner.db.copy_to(target.to_owned()).await
     }
 
-    /// Whether the database answers.
+    /// Whether the database answers, and is still the file at its path.
     pub async fn check(&self) -> Result<()> {
+        let library = self.clone();
+        let looked = tokio::task::spawn_blocking(move || library.inner.db.is_in_place());
+        looked.await.map_err(|e| LibraryError::Panicked(e.to_string()))??;
         self.revision().await.map(drop)
     }
 

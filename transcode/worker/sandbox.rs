@@ -34,6 +34,7 @@ pub(crate) fn enter() -> Sandbox {
             false
         }
     };
+    step("oom_score_adj", first_to_die());
     out.rlimits = step("rlimits", rlimits());
     out.capabilities_dropped = step("capabilities", drop_privileges());
     out.no_new_privs =
@@ -46,6 +47,11 @@ pub(crate) fn enter() -> Sandbox {
     out.uid = rustix::process::getuid().as_raw();
     out.missing = missing;
     out
+}
+
+/// Where memory runs out the kernel ends a worker, never the server (proc(5), `oom_score_adj`). Needs no privilege.
+fn first_to_die() -> Result<(), String> {
+    std::fs::write("/proc/self/oom_score_adj", "1000").map_err(|e| e.to_string())
 }
 
 fn rlimits() -> Result<(), String> {

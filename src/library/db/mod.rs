@@ -33,6 +33,9 @@ const CACHE_KB: i64 = 4_096;
 /// An open database.
 #[derive(Debug)]
 pub(crate) struct Db {
+    path: PathBuf,
+    /// Device and inode of the file, as it was opened.
+    number: (u64, u64),
     writer: Writer,
     readers: Readers,
 }
@@ -50,6 +53,11 @@ fn make_private(path: &Path) -> Result<()> {
     }
 }
 
+fn number_of(path: &Path) -> std::io::Result<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(path).map(|m| (m.dev(), m.ino()))
+}
+
 impl Db {
     /// Opens `path`, makes it or brings it up to date. Refuses a newer one before touching it.
     pub(crate) fn open(path: &Path, clock: &SharedClock) -> Result<Self> {
@@ -62,10 +70,22 @@ impl Db {
             let read = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
             reads.push(read);
         }
+        let number = number_of(path).map_err(LibraryError::io("look at", path))?;
         Ok(Self {
+            path: path.to_owned(),
+            number,
             writer: Writer::start(write).map_err(LibraryError::io("start the writer thread of", path))?,
             readers: Readers::start(reads).map_err(LibraryError::io("start a reader thread of", path))?,
         })
+    }
+
+    /// Whether the file that is written to is still the one at its path: what goes into a deleted one is gone with the process.
+    /// Blocking: looks up the path.
+    pub(crate) fn is_in_place(&self) -> Result<()> {
+        match number_of(&self.path) {
+            Ok(number) if number == self.number => Ok(()),
+            _ => Err(LibraryError::Replaced { path: self.path.clone() }),
+        }
     }
 
     /// Runs `job` in a transaction. Resolves after the commit is on stable storage; an error of

@@ -228,3 +228,19 @@ async fn kill_9_loses_no_acknowledged_watch_state() {
         assert!(state.position_s >= last, "{} < {last}", state.position_s);
     }
 }
+
+#[tokio::test]
+async fn a_database_file_that_is_taken_away_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let library = Library::open(dir.path(), Arc::new(SystemClock)).unwrap();
+    library.check().await.unwrap();
+    let (file, aside) = (dir.path().join(DATABASE), dir.path().join("aside"));
+    std::fs::rename(&file, &aside).unwrap();
+    let why = library.check().await.unwrap_err();
+    assert_eq!(why.kind(), spindle_base::error::ErrorKind::Unavailable);
+    assert!(why.to_string().contains("removed or replaced"), "{why}");
+    std::fs::copy(&aside, &file).unwrap();
+    assert!(library.check().await.is_err(), "another file is not the one that is written to");
+    std::fs::rename(&aside, &file).unwrap();
+    library.check().await.unwrap();
+}

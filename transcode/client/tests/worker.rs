@@ -392,6 +392,9 @@ async fn two_viewers_share_workers_and_a_full_house_is_said() {
     let (a, b) = tokio::join!(one.segment(0), two.segment(0));
     assert_eq!(a.unwrap().read().unwrap(), b.unwrap().read().unwrap());
     assert_eq!(input.pids.lock().unwrap().len(), 1);
+    let pid = input.pids.lock().unwrap()[0];
+    let score = std::fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap();
+    assert_eq!(score.trim(), "1000", "the server would be as likely to be ended as its worker");
     // A worker that has work keeps its place: this one is held at it.
     until("it rests", Duration::from_secs(60), || one.status().workers.iter().all(|w| w.granted == 0)).await;
     let pid = input.pids.lock().unwrap()[0];
