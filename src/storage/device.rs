@@ -99,7 +99,12 @@ impl Device {
         let Some(plan) = self.plan.get() else { return true };
         let same = plan.fingerprint.is_none()
             || sys::btrfs::fs_info(fd).is_ok_and(|i| plan.fingerprint == Some((i.fsid, i.num_devices)));
-        same && plan.stamps.are_current()
+        let changed = plan.stamps.changed();
+        if !same || changed.is_some() {
+            let mount = self.mount.mount_point.display();
+            tracing::info!(%mount, ?changed, "what a filesystem lies on is not as it was: it is looked at anew");
+        }
+        same && changed.is_none()
     }
 
     /// Whether requests are submitted by threads of the filesystem's own, so that the thread says nothing.

@@ -56,7 +56,9 @@ impl Mapper {
             while let Some((file, fd)) = next(&queue) {
                 // One that nobody has open any more needs none.
                 if let Some(file) = file.upgrade() {
-                    file.set_map(file.device.map_file(fd.as_fd(), &trace, false));
+                    let map = file.device.map_file(fd.as_fd(), &trace, false);
+                    tracing::debug!(inode = file.identity.ino, why = ?map.as_ref().err(), "zdb was asked for the map of a file");
+                    file.set_map(map);
                     keep(&queue, file);
                 }
             }

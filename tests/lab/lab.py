@@ -93,8 +93,11 @@ def note(case, cells, findings, kernel, is_whole):
         with open(path) as text:
             before = json.load(text)
         if before["kernel"] == row["kernel"]:
+            cells = list(row["cells"])
             merge(row["cells"], before["cells"], ("mode", "scenario"))
-            merge(row["findings"], before["findings"], ("name",))
+            # That something did not play is said only where it did not: it played since.
+            played = {"plays (%s, %s)" % (cell["mode"], scenario) for cell in cells for scenario in (cell["scenario"], "-")}
+            merge(row["findings"], [found for found in before["findings"] if found["name"] not in played], ("name",))
     with open(path, "w") as out:
         json.dump(row, out, indent=1)
 

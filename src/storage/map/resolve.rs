@@ -590,23 +590,29 @@ fn cache_blocks(status: Option<&str>) -> Option<u64> {
 pub(crate) struct Stamps(Vec<(PathBuf, String)>);
 
 impl Stamps {
-    /// Whether anything is not as it was: a member failed, a volume was moved. Reads a few small files of sysfs.
-    pub(crate) fn are_current(&self) -> bool {
-        self.0.iter().all(|(file, was)| {
+    /// The first of the files that is not as it was: a member failed, a volume was moved. Reads a few small files of sysfs.
+    pub(crate) fn changed(&self) -> Option<&Path> {
+        let is_as_it_was = |(file, was): &(PathBuf, String)| {
             if file.ends_with("slaves") {
                 file.parent().is_some_and(|dir| names_of(&slaves(dir)) == *was)
             } else {
                 read_small(file) == *was
             }
-        })
+        };
+        self.0.iter().find(|stamp| !is_as_it_was(stamp)).map(|(file, _)| file.as_path())
     }
 }
 
 fn read_small(file: &Path) -> String {
     let text = fs::read_to_string(file).unwrap_or_default();
     let text = text.trim();
-    // The position of a reshape moves all the time, which is no change of its kind.
-    if file.ends_with("reshape_position") { (text != "none").to_string() } else { text.to_owned() }
+    if file.ends_with("reshape_position") {
+        // Moves all the time, which is no change of its kind.
+        return (text != "none").to_string();
+    }
+    // Goes to and fro with each write (Documentation/admin-guide/md.rst, array_state); where bytes lie does not.
+    let runs = ["clean", "active", "write-pending", "active-idle", "read-auto", "readonly"];
+    if file.ends_with("array_state") && runs.contains(&text) { "runs".to_owned() } else { text.to_owned() }
 }
 
 pub(crate) fn part(base: u64, len_bytes: u64, below: Arc<Node>) -> Arc<Node> {

@@ -7,7 +7,7 @@
 //! 1. by place: a read under way (or just over) fetched a range of which this disk holds a copy, the parity, or a
 //!    column that the missing one is computed from, at this very place;
 //! 2. by elimination: one stream alone has a read under way on these disks of which bytes are still unaccounted
-//!    for, and no more is ascribed to it than those.
+//!    for, and no more is ascribed to it than those. Only where the map is in doubt about some of them.
 //!
 //! What fits several streams is divided among them, and the record says so: by place in equal parts, for all of them
 //! wanted just these bytes; by elimination by what the reads of each still miss. Only where nobody's count tells how much
@@ -56,6 +56,9 @@ pub(crate) struct Reading {
     pub(crate) missing_bytes: u64,
     /// Whether the volume's requests do not carry the reader's thread at all (ZFS): then its time is all there is.
     pub(crate) is_by_time: bool,
+    /// Whether it is known of all its bytes where they lie: what lies elsewhere is none of them, whatever it misses. An array that
+    /// computes a lost member's bytes counts more than it reads, and fills a new one at the same time.
+    pub(crate) is_placed: bool,
     /// Where its bytes lie, computed when first asked for: sorted by device and start.
     places: Option<Vec<Extent>>,
     /// Computes them.
@@ -82,6 +85,7 @@ impl Reading {
             devices,
             missing_bytes: 0,
             is_by_time: false,
+            is_placed: false,
             places: None,
             map: Box::new(map),
         }
@@ -263,7 +267,7 @@ impl Join {
         }
         let candidates = self.readings.iter().enumerate().skip(from);
         let found: Vec<(Fit, usize)> = candidates
-            .filter(|(_, r)| r.was_at(e) && (r.is_by_time || r.missing_bytes > 0))
+            .filter(|(_, r)| r.was_at(e) && (r.is_by_time || r.missing_bytes > 0 && !r.is_placed))
             .map(|(i, _)| ((false, Part::Data), i))
             .collect();
         self.one_of(e, &found, false)
@@ -504,6 +508,19 @@ mod tests {
         join.request(event(500, 1, 5000, 64));
         let parts = [(1, 0, 48, Part::Data, 48), (2, 48, 16, Part::Data, 16)];
         assert_eq!(settled(&mut join), [several(&parts, &event(500, 1, 5000, 64), false)]);
+    }
+
+    /// md fills a new member while streams read: its own reads carry the same thread, and lie elsewhere.
+    #[test]
+    fn what_an_array_reads_for_itself_is_nobodys_where_the_map_is_certain() {
+        let mut join = Join::default();
+        let mut r = reading(1, (0, 1000), 128, &[(1, 0, 64, Part::Data)]);
+        r.is_placed = true;
+        join.read(r);
+        join.request(event(400, 1, 5000, 64));
+        join.request(event(500, 1, 0, 64));
+        assert_eq!(settled(&mut join), [one(1, Part::Data, 64, true)]);
+        assert_eq!(join.settle(100_000_000, true, |_| true).pop().map(|(_, o)| o), Some(Owner::Nobody));
     }
 
     /// ZFS's own threads start what is queued, and its count is of something else.

@@ -438,12 +438,12 @@ impl Live {
         self.sent.entry(file).or_default();
     }
 
-    /// It read `asked_bytes` of a pool that tells neither what came off disks for it nor where: its disks' own counters will.
-    pub(crate) fn asked_pool(&mut self, disks: &[Arc<str>], asked_bytes: u64, at_us: u64, why: Option<&str>) {
-        self.used(AttributionMode::SampledMap, at_us, why);
+    /// A read of a pool that tells neither what came off disks for it nor where: its disks' own counters will.
+    pub(crate) fn asked_pool(&mut self, disks: &[Arc<str>], row: &Row, why: Option<&str>) {
+        self.used(AttributionMode::SampledMap, row.start_us, why);
         let share = self.pools.entry(disks.to_vec()).or_default();
-        share.asked_bytes += asked_bytes;
-        share.at_us = at_us;
+        share.asked_bytes += row.range.len_bytes();
+        share.at_us = row.end_us;
         self.is_cached_by_sum = true;
     }
 

@@ -42,7 +42,7 @@ use by_place::{ByPlace, Read};
 use faults::{Faults, Members};
 use join::{Join, Owner, Part, Reading};
 use live::Live;
-use owed::Owed;
+use owed::{Owed, Unclaimed};
 use record::{AttributionMode, DiskRate, IoRecord, Notice};
 
 /// What the recorder is told.
@@ -168,6 +168,8 @@ pub(crate) struct Recorder {
     /// Bytes read by each disk when a mirror's bytes were last divided.
     divided_at: HashMap<Arc<str>, u64>,
     owed: Owed,
+    /// What pools' disks read and nobody had asked for yet.
+    unclaimed: Unclaimed,
     system_disk: Option<Arc<str>>,
     sampled_us: u64,
     cpu_us: u64,
@@ -212,6 +214,7 @@ impl Recorder {
             counters: HashMap::new(),
             divided_at: HashMap::new(),
             owed: Owed::default(),
+            unclaimed: Unclaimed::default(),
             sampled_us,
             cpu_us: sys::process_cpu_us(),
         };
@@ -716,6 +719,7 @@ impl Recorder {
             // device that is none of those that we watch.
             let computed = lost_bytes(row);
             reading.missing_bytes = real_inblock_bytes(row).saturating_sub(computed).saturating_sub(traced);
+            reading.is_placed = reading.missing_bytes > 0 && is_certain(row);
             live.unattributed(reading.missing_bytes, row.start_us, None);
         }
         self.join.read(reading);
@@ -728,7 +732,7 @@ impl Recorder {
         if row.file.device.has_own_threads() && !plan.disks.is_empty() {
             no_trace.iter().for_each(|why| live.because(why));
             live.because(ZFS_BY_COUNTERS);
-            return live.asked_pool(&plan.names(), row.range.len_bytes(), row.start_us, no_trace);
+            return live.asked_pool(&plan.names(), row, no_trace);
         }
         if row.inblock_bytes == 0 {
             return;
@@ -819,6 +823,7 @@ impl Recorder {
             self.owed.moved(disk, c.read_bytes.saturating_sub(before));
             moved.insert(Arc::clone(disk), c.read_bytes.saturating_sub(before));
         }
+        self.claim_for_pools(now_us, &mut moved, &asked);
         for live in self.streams.values_mut() {
             live.placed().into_iter().for_each(|(disk, bytes)| self.owed.take(&disk, bytes));
         }
@@ -827,6 +832,31 @@ impl Recorder {
             live.divide_pools(now_us, &moved, &asked);
             self.counters.iter().for_each(|(disk, c)| live.counter(disk, c.read_bytes));
         }
+    }
+
+    /// A read is told when it is over, and its disks' counters move before: what nobody has asked for yet is kept for who does.
+    fn claim_for_pools(
+        &mut self,
+        now_us: u64,
+        moved: &mut BTreeMap<Arc<str>, u64>,
+        asked: &BTreeMap<Vec<Arc<str>>, u64>,
+    ) {
+        let files: Vec<Arc<FileState>> = self.files.iter().filter_map(std::sync::Weak::upgrade).collect();
+        let pools = files.iter().filter(|f| f.device.has_own_threads());
+        let plans = pools.filter_map(|f| Some((f, f.device.known_plan()?)));
+        let known: Vec<(bool, Vec<Arc<str>>)> =
+            plans.map(|(f, plan)| (f.is_being_read(), plan.names())).collect();
+        let is_read = |disk: &Arc<str>| known.iter().any(|(is_read, disks)| *is_read && disks.contains(disk));
+        let is_asked = |disk: &Arc<str>| asked.iter().any(|(disks, n)| *n > 0 && disks.contains(disk));
+        for disk in known.iter().flat_map(|(_, disks)| disks).collect::<BTreeSet<_>>() {
+            let Some(bytes) = moved.get_mut(disk) else { continue };
+            if is_asked(disk) {
+                *bytes += self.unclaimed.take(disk);
+            } else {
+                self.unclaimed.keep(disk, *bytes, now_us);
+            }
+        }
+        self.unclaimed.forget(now_us, is_read);
     }
 
     /// Events of own threads older than `before_us` that no read has claimed. Threads with a read under way
@@ -920,15 +950,10 @@ impl Recorder {
 }
 
 /// What the kernel's count of a thread is of bytes that came from a disk. Where it counts twice, more than the read's own
-/// pages and a few tree blocks cannot have come.
+/// pages cannot have come but for a few tree blocks, which nothing tells from what was counted again.
 fn real_inblock_bytes(row: &Row) -> u64 {
-    const TREES_BYTES: u64 = 32 << 10;
     let data: u64 = row.fetched.iter().map(|r| r.len_bytes()).sum();
-    if row.file.counts_twice() {
-        row.inblock_bytes.min(data.saturating_add(TREES_BYTES))
-    } else {
-        row.inblock_bytes
-    }
+    if row.file.counts_twice() { row.inblock_bytes.min(data) } else { row.inblock_bytes }
 }
 
 /// Bytes of a read that were computed of others: counted with the thread, and on no disk. btrfs reads in its own threads
@@ -956,13 +981,18 @@ fn of_the_filesystem(row: &Row, plan: &Plan, its: &[BlockEvent]) -> Vec<BlockEve
     if plan.is_degraded() || !its.iter().any(|e| !e.is_metadata && is_elsewhere(e)) {
         return out;
     }
-    let pieces = map.pieces(row.range);
-    let is_certain = pieces.iter().all(|p| p.doubt.is_none());
-    let is_whole = pieces.iter().map(|p| p.len_bytes).sum::<u64>() >= row.range.len_bytes();
-    if is_certain && is_whole {
+    if is_certain(row) {
         out.iter_mut().for_each(|e| e.is_metadata |= is_elsewhere(e));
     }
     out
+}
+
+/// Whether the map knows of every byte of the read where it lies.
+fn is_certain(row: &Row) -> bool {
+    let Some(Ok(map)) = row.file.map() else { return false };
+    let pieces = map.pieces(row.range);
+    pieces.iter().all(|p| p.doubt.is_none())
+        && pieces.iter().map(|p| p.len_bytes).sum::<u64>() >= row.range.len_bytes()
 }
 
 /// What of a file lies where a request goes: its first byte that does. A request may begin in the gap before.

@@ -71,6 +71,47 @@ impl Owed {
     }
 }
 
+/// What disks of a pool have read, by their own counters, before anybody was known to want it: a read of a slow pool is told
+/// seconds after the counters moved for it.
+#[derive(Debug, Default)]
+pub(crate) struct Unclaimed(BTreeMap<Arc<str>, Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    bytes: u64,
+    /// Until when it was known that somebody reads; else since when it lies here.
+    since_us: u64,
+}
+
+/// What nobody has claimed so long after the last read was under way is another program's: the row of a read that has
+/// ended is at most a second on its way.
+const UNCLAIMED_US: u64 = 1_500_000;
+
+impl Unclaimed {
+    /// Nobody wanted these bytes yet.
+    pub(crate) fn keep(&mut self, disk: &Arc<str>, bytes: u64, now_us: u64) {
+        if bytes > 0 {
+            let kept = self.0.entry(Arc::clone(disk)).or_insert(Kept { bytes: 0, since_us: now_us });
+            kept.bytes += bytes;
+        }
+    }
+
+    /// Somebody does.
+    pub(crate) fn take(&mut self, disk: &Arc<str>) -> u64 {
+        self.0.remove(disk).map_or(0, |kept| kept.bytes)
+    }
+
+    /// Lets go of what no read can have been for. `is_read`: whether one of that disk's pool is under way.
+    pub(crate) fn forget(&mut self, now_us: u64, is_read: impl Fn(&Arc<str>) -> bool) {
+        for (disk, kept) in &mut self.0 {
+            if is_read(disk) {
+                kept.since_us = now_us;
+            }
+        }
+        self.0.retain(|_, kept| now_us.saturating_sub(kept.since_us) <= UNCLAIMED_US);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,5 +158,25 @@ mod tests {
             moved(&mut owed, 0, 100);
         }
         assert_eq!(parts(&mut owed, 400), Some(vec![0, 400]));
+    }
+
+    #[test]
+    fn what_a_slow_read_of_a_pool_moved_is_kept_until_it_is_told_and_anybody_elses_is_not() {
+        const S: u64 = 1_000_000;
+        let disk: Arc<str> = "a".into();
+        let mut unclaimed = Unclaimed::default();
+        // Five seconds under way, and told a second after its end.
+        for second in 0..5 {
+            unclaimed.keep(&disk, 100, second * S);
+            unclaimed.forget(second * S, |_| true);
+        }
+        unclaimed.forget(5 * S, |_| false);
+        assert_eq!((unclaimed.take(&disk), unclaimed.take(&disk)), (500, 0));
+        // Somebody else's, while no stream reads.
+        for second in 10..15 {
+            unclaimed.keep(&disk, 100, second * S);
+            unclaimed.forget(second * S, |_| false);
+        }
+        assert!(unclaimed.take(&disk) <= 200);
     }
 }

@@ -11,6 +11,9 @@ use super::sysfs::Sysfs;
 use crate::sys;
 use crate::sys::zfs::Vdev;
 
+/// Members that are gone and shown; a number that a damaged sysfs may give is no reason to fill a page.
+const MAX_GONE: usize = 64;
+
 impl Builder<'_> {
     /// The volume under a path, as part of another: a branch of a pool, a layer, the file behind a loop device.
     pub(crate) fn path(&mut self, path: &Path) -> Node {
@@ -152,6 +155,7 @@ impl Builder<'_> {
             child.member_state = Some("in_sync".to_owned());
         }
         let mut remarks = Vec::new();
+        let mut counted = 0_usize;
         for devid in Sysfs::names(&at.join("devinfo")) {
             let info = at.join("devinfo").join(&devid);
             let flag = |name: &str| Sysfs::number(&info, name).is_some_and(|v| v != 0);
@@ -160,6 +164,8 @@ impl Builder<'_> {
                     Node::missing(format!("device {devid}"), "btrfs runs without this device")
                         .with_role("data"),
                 );
+            } else {
+                counted += 1;
             }
             if flag("replace_target") {
                 remarks.push(format!("device {devid} is being filled to replace another"));
@@ -170,6 +176,13 @@ impl Builder<'_> {
                 if !bad.is_empty() {
                     remarks.push(format!("device {devid} has had errors: {}", bad.join(", ")));
                 }
+            }
+        }
+        // A disk that is pulled takes its link among the devices along; btrfs itself does not notice until the next mount.
+        if !members.is_empty() {
+            for _ in members.len()..counted.min(MAX_GONE) {
+                let why = "btrfs counts it, and the machine has no such disk any more";
+                node.children.push(Node::missing("a device that is gone", why).with_role("data"));
             }
         }
         node.degraded = node.children.iter().any(|c| c.member_state.as_deref() == Some("missing"));

@@ -55,6 +55,15 @@ fn a_btrfs_without_one_of_its_devices_names_it() {
     assert_eq!(codes(&top), ["degraded", "mirror_one_disk_per_reader"]);
 }
 
+/// The kernel takes a pulled disk's link out of `devices`, and btrfs still says that nothing is missing.
+#[test]
+fn a_btrfs_whose_disk_was_pulled_while_it_was_mounted_is_degraded() {
+    let top = btrfs(2, &[("raid1", 4096)], "devinfo/1/missing=0\ndevinfo/2/missing=0\ndevinfo/3/missing=0")
+        .topology("/srv");
+    assert_eq!(drawn(&top.node), "btrfs:raid1![loop:loop1 loop:loop2 -unknown:a device that is gone]");
+    assert_eq!(codes(&top), ["degraded", "mirror_one_disk_per_reader"]);
+}
+
 #[test]
 fn a_btrfs_between_two_profiles_says_both_and_what_it_is_doing() {
     let top = btrfs(
