@@ -138,11 +138,13 @@ impl Device {
         plan.map_file(&self.mount, fd, trace, sync)
     }
 
-    /// What `spindle layout` asks: with other options than the recorder's the stack is resolved anew.
+    /// What `spindle layout` asks: with other options than the recorder's the stack is resolved anew. `known`: the file's map, where
+    /// making it takes long and that was done before.
     pub(crate) fn layout(
         &self,
         (fd, file, size_bytes): (BorrowedFd<'_>, &Path, u64),
         options: &LayoutOptions,
+        known: Option<&FileMap>,
         trace: &Trace,
     ) -> Layout {
         let fresh;
@@ -153,6 +155,9 @@ impl Device {
             self.plan(fd, trace)
         };
         let names = plan.all_names();
+        if let Some(map) = known.filter(|_| options.through_loops == 0) {
+            return report::layout(map, file.to_owned(), size_bytes, &names, options);
+        }
         match plan.map_file(&self.mount, fd, trace, true) {
             Ok(map) => report::layout(&map, file.to_owned(), size_bytes, &names, options),
             Err(why) => Layout {

@@ -353,7 +353,12 @@ impl Storage {
         let asked = path;
         through::followed(path, |path, mount, fd, identity, via| {
             let device = self.0.devices.of_open(mount, fd)?;
-            let mut layout = device.layout((fd, asked, identity.size_bytes), options, &self.0.trace);
+            // A page asks at every start of a film: zdb, which loads the whole pool, is not run again for what it said.
+            let slow =
+                device.has_own_threads().then(|| self.0.files.lock().get(&identity).and_then(Weak::upgrade));
+            let slow = slow.flatten().filter(|s| Arc::ptr_eq(&s.device, &device));
+            let known = slow.as_ref().and_then(|s| s.map()?.as_ref().ok());
+            let mut layout = device.layout((fd, asked, identity.size_bytes), options, known, &self.0.trace);
             layout.via = via.then(|| path.to_owned());
             Ok(layout)
         })
