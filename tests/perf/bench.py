@@ -508,7 +508,12 @@ def overhead(options):
     return of_the_record.overhead(options)
 
 
-ALL = {"files": files, "record": record, "silent": silent, "start": start, "speed": speed, "scan": scan, "idle": idle, "overhead": overhead}
+def mapping(options):
+    import mapping as of_files
+    return of_files.mapping(options)
+
+
+ALL = {"files": files, "record": record, "silent": silent, "start": start, "speed": speed, "scan": scan, "idle": idle, "overhead": overhead, "mapping": mapping}
 WITHOUT = {"files", "scan"}
 
 
