@@ -563,13 +563,21 @@ pub(crate) fn mount_of_unlisted(fd: BorrowedFd<'_>, path: &Path) -> Result<Mount
     Ok(Mount {
         id: 0,
         device: (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev)),
-        // btrfs is asked on any of its files.
-        mount_point: path.to_owned(),
+        mount_point: highest_on(stat.st_dev, path),
         root: "/".into(),
         kind: kind.to_owned(),
         source: "unlisted".to_owned(),
         ..Mount::default()
     })
+}
+
+/// The highest folder above a path that is on the same device: where it is mounted, as far as names tell. The path itself where
+/// they do not.
+fn highest_on(dev: u64, path: &Path) -> PathBuf {
+    use std::os::unix::fs::MetadataExt as _;
+    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let is_on = |at: &&Path| std::fs::metadata(at).is_ok_and(|m| m.dev() == dev);
+    real.ancestors().take_while(is_on).last().unwrap_or(&real).to_owned()
 }
 
 fn topology_of(path: &Path, ask: &ByTrace) -> Result<Topology, StorageError> {
@@ -602,6 +610,25 @@ mod tests {
         } else {
             assert!(told.kind == listed.kind || told.kind == "unknown", "{told:?} {listed:?}");
         }
+    }
+
+    #[test]
+    fn files_of_one_filesystem_have_one_mount_also_where_it_is_not_listed() {
+        use std::os::unix::fs::MetadataExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let mut mounts = Vec::new();
+        for name in ["a", "b"] {
+            let path = folder.path().join(name).join("film");
+            std::fs::create_dir(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, "x").unwrap();
+            let file = std::fs::File::open(&path).unwrap();
+            mounts.push(mount_of_unlisted(file.as_fd(), &path).unwrap());
+        }
+        let top = &mounts[0].mount_point;
+        assert_eq!(top, &mounts[1].mount_point);
+        let dev = |p: &Path| std::fs::metadata(p).unwrap().dev();
+        assert!(folder.path().canonicalize().unwrap().starts_with(top) && dev(top) == dev(folder.path()));
+        assert!(top.parent().is_none_or(|above| dev(above) != dev(top)), "{}", top.display());
     }
 
     #[test]
