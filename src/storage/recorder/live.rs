@@ -338,6 +338,11 @@ impl Live {
         std::mem::take(&mut self.placed)
     }
 
+    /// What a mirror's disks gave and is not divided yet.
+    pub(crate) fn sets(&self) -> impl Iterator<Item = (&Vec<Arc<str>>, &u64)> {
+        self.sets.iter()
+    }
+
     /// Divides what a mirror's disks gave by what their own counters say. Where those have not moved (yet), it waits; with
     /// `is_last` it stays unknown.
     pub(crate) fn divide(&mut self, at_us: u64, owed: &mut Owed, is_last: bool) {

@@ -827,6 +827,11 @@ impl Recorder {
         for live in self.streams.values_mut() {
             live.placed().into_iter().for_each(|(disk, bytes)| self.owed.take(&disk, bytes));
         }
+        let mut sets: BTreeMap<Vec<Arc<str>>, u64> = BTreeMap::new();
+        for (set, bytes) in self.streams.values().flat_map(Live::sets) {
+            *sets.entry(set.clone()).or_default() += bytes;
+        }
+        self.owed.fit(&sets);
         for (id, live) in &mut self.streams {
             live.divide(now_us, &mut self.owed, last == Some(*id));
             live.divide_pools(now_us, &moved, &asked);
