@@ -370,6 +370,14 @@ impl Plan {
         !self.gone.is_empty()
     }
 
+    /// Whether kernel threads read whole rows for it, a page at a time, up to many times what was asked for: a btrfs raid5 or
+    /// raid6 without one of its disks (fs/btrfs/raid56.c).
+    pub(crate) fn reads_whole_rows(&self) -> bool {
+        self.is_degraded()
+            && matches!(self.source, Source::Btrfs { .. })
+            && matches!(self.shape.level.as_str(), "raid5" | "raid6")
+    }
+
     /// Names of the disks.
     pub(crate) fn names(&self) -> Vec<Arc<str>> {
         self.disks.iter().map(|d| Arc::clone(&d.name)).collect()

@@ -101,6 +101,7 @@ const STRAY_US: u64 = 2_000_000;
 const ZFS_BY_TIME: &str = "ZFS starts queued requests in its own threads: requests to the pool's disks are counted for the stream that alone was reading from it at that time";
 /// And what is said of it where its disks' own counters are all there is.
 const ZFS_BY_COUNTERS: &str = "ZFS tells no reader what came off disks for it: what the pool's disks read by their own counters is divided among the streams that read from it, by what they asked for; what others read of it at the same time is in that";
+const ROWS_BY_COUNTERS: &str = "a disk is missing, and what the kernel reads to compute its bytes is seen only in the block trace: what the pool's disks read by their own counters is divided among the streams that read from it, by what they asked for; what others read of it at the same time is in that";
 /// How long rows wait for the map of their file.
 const MAP_PATIENCE_US: u64 = 130_000_000;
 /// How long a pool's request waits for a read that tells whose it is, and how long while that read is under way.
@@ -729,9 +730,9 @@ impl Recorder {
         let Some(live) = self.streams.get_mut(&row.stream) else { return };
         let Some(plan) = row.file.device.known_plan() else { return };
         let no_trace = self.trace.as_ref().err().map(String::as_str);
-        if row.file.device.has_own_threads() && !plan.disks.is_empty() {
+        if let Some(why) = by_counters(&row.file) {
             no_trace.iter().for_each(|why| live.because(why));
-            live.because(ZFS_BY_COUNTERS);
+            live.because(why);
             return live.asked_pool(&plan.names(), row, no_trace);
         }
         if row.inblock_bytes == 0 {
@@ -765,7 +766,6 @@ impl Recorder {
             live.because(DIVIDED);
         }
         if plan.is_degraded() && matches!(plan.shape.level.as_str(), "raid5" | "raid6") {
-            // Rows are read whole, a page at a time, by kernel threads: up to many times what was asked for.
             live.because("a disk is missing, and what the kernel reads to compute its bytes is seen only in the block trace");
         }
         let names = plan.names();
@@ -847,7 +847,7 @@ impl Recorder {
         asked: &BTreeMap<Vec<Arc<str>>, u64>,
     ) {
         let files: Vec<Arc<FileState>> = self.files.iter().filter_map(std::sync::Weak::upgrade).collect();
-        let pools = files.iter().filter(|f| f.device.has_own_threads());
+        let pools = files.iter().filter(|f| by_counters(f).is_some());
         let plans = pools.filter_map(|f| Some((f, f.device.known_plan()?)));
         let known: Vec<(bool, Vec<Arc<str>>)> =
             plans.map(|(f, plan)| (f.is_being_read(), plan.names())).collect();
@@ -1046,4 +1046,12 @@ fn system_disk(sys: &Sysfs) -> Option<Arc<str>> {
     let root = crate::topology::mounts::of_path(&mounts, std::path::Path::new("/"))?;
     let on = Sysfs::on_disk(&sys.by_number(root.device)?).ok()?;
     Some(on.disk.as_str().into())
+}
+/// Why, without the trace, what came off disks for readers of this file is known from the disks' own counters alone.
+fn by_counters(file: &FileState) -> Option<&'static str> {
+    let plan = file.device.known_plan()?;
+    if file.device.has_own_threads() {
+        return (!plan.disks.is_empty()).then_some(ZFS_BY_COUNTERS);
+    }
+    plan.reads_whole_rows().then_some(ROWS_BY_COUNTERS)
 }
