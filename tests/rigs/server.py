@@ -263,10 +263,10 @@ class Server:
         self.idle(seconds)
 
     def idle(self, seconds=120):
-        """Waits until every library's last scan is over."""
+        """Waits until every library's last scan is over, and the pictures that are taken from films behind it: both read."""
         def probe():
-            return all(not row.get("scanning") and not row.get("scan") for row in self.api("GET", "/libraries")["items"])
-        until(seconds, "no scan runs", probe)
+            return not any(row["scanning"] or row["taking_pictures"] for row in self.api("GET", "/libraries")["items"])
+        until(seconds, "no scan runs and no picture is taken", probe)
 
     def end(self, session):
         return self.api("DELETE", "/sessions/" + session)

@@ -36,6 +36,8 @@ struct Shown {
     failed: u64,
     /// Whether it is being scanned now.
     scanning: bool,
+    /// Whether pictures are being taken from its files, behind the scan.
+    taking_pictures: bool,
 }
 
 fn show(state: &ServerState, library: LibraryInfo) -> Shown {
@@ -43,6 +45,7 @@ fn show(state: &ServerState, library: LibraryInfo) -> Shown {
         path: library.paths.first().cloned().unwrap_or_default(),
         failed: library.unreadable,
         scanning: state.scanner.scanning().contains(&library.id),
+        taking_pictures: state.scanner.taking_pictures().contains(&library.id),
         library,
     }
 }

@@ -97,6 +97,15 @@ impl Controller {
         self.inner.running.lock().keys().cloned().collect()
     }
 
+    /// Ids of the libraries from whose files pictures are being taken, behind their scan.
+    #[must_use]
+    pub fn taking_pictures(&self) -> Vec<String> {
+        let behind = self.inner.behind.lock();
+        // A sender that is gone has ended, too.
+        let goes_on = |b: &Behind| !*b.done.borrow() && b.done.has_changed().is_ok();
+        behind.iter().filter(|(_, b)| goes_on(b)).map(|(id, _)| id.clone()).collect()
+    }
+
     fn enqueue(&self, library: &str, waiter: Option<Waiter>) {
         let mut running = self.inner.running.lock();
         if let Some(at) = running.get_mut(library) {

@@ -154,6 +154,7 @@ impl World {
     async fn scan(&self) -> ScanReport {
         let report = self.controller.scan(&self.id).await.unwrap();
         self.controller.pictures(&self.id).await;
+        assert!(self.controller.taking_pictures().is_empty(), "somebody waits for them for ever");
         report
     }
 

@@ -160,6 +160,8 @@ export interface Library {
   unavailable: number;
   failed: number;
   scanning: boolean;
+  /** Whether pictures are being taken from its files, behind the scan. */
+  taking_pictures?: boolean;
   /** Files not probed yet. */
   pending?: number;
 }
