@@ -85,7 +85,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     allow_many_descriptors();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("spindle-io").build()?;
-    runtime.block_on(async {
+    let ended = runtime.block_on(async {
         let app = App::build(config).await?;
         let address = app.address();
         if arguments.json {
@@ -95,9 +95,14 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
         }
         app.run().await;
         Ok::<_, anyhow::Error>(())
-    })?;
-    Ok(())
+    });
+    // What still computes for somebody who has gone, or waits for a mount that hangs, holds up nobody.
+    runtime.shutdown_timeout(LEFT_BEHIND);
+    Ok(ended?)
 }
+
+/// How long work on other threads may take after everything has been stopped in order.
+const LEFT_BEHIND: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Every connection, open film and cached segment takes a descriptor, and the usual soft limit of
 /// 1024 is there for programs that use select(2): the hard limit is what the owner allows.

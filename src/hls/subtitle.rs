@@ -1,6 +1,7 @@
 //! Text subtitles as WebVTT: converted once, kept in a bounded cache, served with validators.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, StatusCode, header};
@@ -10,7 +11,7 @@ use spindle_media::subtitle::{Format, to_webvtt};
 use spindle_storage::{MediaFile, Storage, StreamId};
 use spindle_transcode::ts::START_TICKS;
 use spindle_transcode::{Container, Transcoder};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::delivery::entity;
 use crate::delivery::problem::Problem;
@@ -36,12 +37,12 @@ type Converted = Result<Bytes, String>;
 /// Converted subtitles, the oldest dropped first.
 pub struct Cache {
     entries: Mutex<VecDeque<(Key, Converted)>, 70>,
-    turns: Semaphore,
+    turns: Arc<Semaphore>,
 }
 
 impl Default for Cache {
     fn default() -> Self {
-        Self { entries: Mutex::default(), turns: Semaphore::new(CONVERSIONS) }
+        Self { entries: Mutex::default(), turns: Arc::new(Semaphore::new(CONVERSIONS)) }
     }
 }
 
@@ -61,20 +62,20 @@ impl Cache {
     }
 
     /// What is known of `key`, or a turn to convert it: whoever waited for one finds what others did meanwhile.
-    async fn turn(&self, key: &Key) -> Result<Turn<'_>, Problem> {
+    async fn turn(&self, key: &Key) -> Result<Turn, Problem> {
         if let Some(known) = self.get(key) {
             return Ok(Turn::Known(known));
         }
-        let turn = self.turns.acquire().await;
+        let turn = Arc::clone(&self.turns).acquire_owned().await;
         let turn = turn.map_err(|_| Problem::new(ErrorKind::Unavailable, "the server is stopping"))?;
         Ok(self.get(key).map_or(Turn::Yours(turn), Turn::Known))
     }
 }
 
-enum Turn<'a> {
+enum Turn {
     Known(Converted),
     /// Held until the conversion is over.
-    Yours(SemaphorePermit<'a>),
+    Yours(OwnedSemaphorePermit),
 }
 
 fn told(converted: Converted) -> Result<Bytes, Problem> {
@@ -146,7 +147,7 @@ async fn text(session: &Session, source: &SubtitleSource, tools: &Tools<'_>) -> 
     };
     let file = tools.storage.open(path, StreamId::BACKGROUND).await?;
     let key = key(&file, source.stream);
-    let _turn = match tools.cache.turn(&key).await? {
+    let turn = match tools.cache.turn(&key).await? {
         Turn::Known(known) => return told(known),
         Turn::Yours(turn) => turn,
     };
@@ -157,7 +158,13 @@ async fn text(session: &Session, source: &SubtitleSource, tools: &Tools<'_>) -> 
         Problem::new(ErrorKind::Unreadable, detail)
     })?;
     // A large file in an old alphabet takes a while to guess: not on the executor.
-    let converted = tokio::task::spawn_blocking(move || to_webvtt(&bytes, format, language.as_deref()))
+    let converting = move || {
+        let converted = to_webvtt(&bytes, format, language.as_deref());
+        // Whoever asked may have gone: the turn is over when the work is.
+        drop(turn);
+        converted
+    };
+    let converted = tokio::task::spawn_blocking(converting)
         .await
         .map_err(|_| Problem::new(ErrorKind::Fault, "unable to convert the subtitles"))?;
     let converted = converted.map(Bytes::from).map_err(|e| e.to_string());

@@ -81,11 +81,13 @@ mod sort_title;
 mod types;
 pub mod watch;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::Connection;
 use spindle_base::clock::SharedClock;
+use spindle_base::sync::Mutex;
 use tokio::sync::broadcast;
 
 pub use error::{LibraryError, Result};
@@ -113,6 +115,8 @@ struct Inner {
     data_dir: PathBuf,
     events: broadcast::Sender<Event>,
     artwork: artwork::Store,
+    /// Tokens whose use is being noted.
+    noting: Mutex<HashSet<[u8; 32]>, 35>,
 }
 
 impl std::fmt::Debug for Inner {
@@ -143,7 +147,16 @@ impl Library {
         let db = Db::open(&data_dir.join(DATABASE), &clock)?;
         let artwork = artwork::Store::open(&data_dir.join("artwork"))?;
         let (events, _) = broadcast::channel(EVENTS);
-        Ok(Self { inner: Arc::new(Inner { db, clock, data_dir: data_dir.to_owned(), events, artwork }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                db,
+                clock,
+                data_dir: data_dir.to_owned(),
+                events,
+                artwork,
+                noting: Mutex::default(),
+            }),
+        })
     }
 
     /// Finishes what was accepted and closes the database. Blocks; later requests fail.

@@ -12,6 +12,9 @@ pub enum SessionError {
     /// No such session, or not this user's.
     #[error("no such session `{0}`; it may have ended")]
     NoSuch(String),
+    /// Somebody ended it: a player goes on with no other.
+    #[error("this stream was ended by somebody who is signed in")]
+    Ended,
     /// A report with a position that is no time.
     #[error("`position_s` must be a number of seconds, 0 or more")]
     BadPosition,
@@ -101,6 +104,7 @@ impl SessionError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::NoSuch(_) | Self::NoPart { .. } | Self::NotRecorded(_) => ErrorKind::NotFound,
+            Self::Ended => ErrorKind::Conflict,
             Self::BadPosition | Self::NoStream(_) | Self::BadLanguage(_) => ErrorKind::BadInput,
             Self::NotProbed(_) | Self::Unavailable(_) | Self::Indexing(_) | Self::Stopping => {
                 ErrorKind::Unavailable

@@ -37,6 +37,8 @@ use input::SharedInputs;
 
 /// How often the registry looks for silent sessions and sends rates.
 const TICK: Duration = Duration::from_secs(1);
+/// A player reports every 5 s: by then it has been told.
+const REMEMBERED_ENDS: usize = 256;
 /// How often the record of a live session is saved, in ticks: what a killed server may lose.
 const SAVE_EVERY_TICKS: u64 = 10;
 /// Sessions that one user may have: a household's televisions, and players that were closed without a word.
@@ -77,6 +79,8 @@ struct Inner {
     failures: Mutex<Failures, 21>,
     /// Sessions that have ended and could not be written yet.
     unsaved: Mutex<VecDeque<Ended>, 22>,
+    /// Sessions that somebody ended, the last `REMEMBERED_ENDS`: their players are told so.
+    ended: Mutex<VecDeque<String>, 23>,
     next_stream: AtomicU64,
     events: broadcast::Sender<Event>,
 }
@@ -331,6 +335,18 @@ impl Drop for Attached {
     }
 }
 
+/// Does what changes sessions to its end, also when its asker goes meanwhile (a request that HTTP/2 takes back is dropped where it
+/// waits): half of it would leave a file open that nobody closes, or a session without its record.
+async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, SessionError>> + Send + 'static,
+) -> Result<T, SessionError> {
+    match tokio::spawn(work).await {
+        Ok(result) => result,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => Err(SessionError::Stopping),
+    }
+}
+
 impl Sessions {
     /// An empty registry, with its ticker running until shutdown.
     #[must_use]
@@ -343,6 +359,7 @@ impl Sessions {
             inputs,
             failures: Mutex::default(),
             unsaved: Mutex::default(),
+            ended: Mutex::default(),
             next_stream: AtomicU64::new(1),
             events,
         }));
@@ -399,7 +416,7 @@ impl Sessions {
         if !report.position_s.is_finite() || report.position_s < 0.0 {
             return Err(SessionError::BadPosition);
         }
-        let session = self.own(user, id)?;
+        let session = self.reporting(user, id)?;
         let played_s = session.note(report, self.0.parts.clock.monotonic_us());
         let progress = Progress { position_s: report.position_s, played_s };
         self.0.parts.library.progress(&user.id, &session.item, progress).await?;
@@ -420,13 +437,18 @@ impl Sessions {
     /// # Errors
     /// No such session of this user; no way is left; as [`Self::open`].
     pub async fn failed(&self, user: &User, id: &str, failure: Failure) -> Result<Opened, SessionError> {
+        let (sessions, user, id) = (self.clone(), user.clone(), id.to_owned());
+        to_its_end(async move { sessions.next_way(&user, &id, failure).await }).await
+    }
+
+    async fn next_way(&self, user: &User, id: &str, failure: Failure) -> Result<Opened, SessionError> {
         /// Seconds that must have played for a way to count as one that works.
         const WORKED_S: f64 = 10.0;
         let position = failure.position_s.unwrap_or(0.0);
         if !position.is_finite() || position < 0.0 {
             return Err(SessionError::BadPosition);
         }
-        let session = self.own(user, id)?;
+        let session = self.reporting(user, id)?;
         let method = session.decision.method;
         let (reported_s, played_s) = {
             let live = session.live.lock();
@@ -470,7 +492,19 @@ impl Sessions {
     /// No such session of this user.
     pub async fn end(&self, user: &User, id: &str) -> Result<(), SessionError> {
         let session = self.own(user, id)?;
-        self.close(&session).await;
+        let sessions = self.clone();
+        to_its_end(async move { sessions.end_of(&session).await }).await
+    }
+
+    async fn end_of(&self, session: &Arc<Session>) -> Result<(), SessionError> {
+        {
+            let mut ended = self.0.ended.lock();
+            ended.push_back(session.id.clone());
+            if ended.len() > REMEMBERED_ENDS {
+                ended.pop_front();
+            }
+        }
+        self.close(session).await;
         Ok(())
     }
 
@@ -575,6 +609,12 @@ impl Sessions {
     fn own(&self, user: &User, id: &str) -> Result<Arc<Session>, SessionError> {
         let session = self.0.live.lock().get(id).cloned();
         session.filter(|s| may_see(user, &s.user.id)).ok_or_else(|| SessionError::no_such(id))
+    }
+
+    /// The session of a player that reports. One that somebody ended is not begun anew, as one that ended by itself is.
+    fn reporting(&self, user: &User, id: &str) -> Result<Arc<Session>, SessionError> {
+        let is_ended = || self.0.ended.lock().iter().any(|ended| ended == id);
+        self.own(user, id).map_err(|error| if is_ended() { SessionError::Ended } else { error })
     }
 
     async fn close(&self, session: &Arc<Session>) {

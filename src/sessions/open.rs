@@ -155,6 +155,11 @@ impl Sessions {
     /// # Errors
     /// No such item; its file cannot be reached or read; its key frames are not known yet.
     pub async fn open(&self, open: Open) -> Result<Opened, SessionError> {
+        let sessions = self.clone();
+        super::to_its_end(async move { sessions.open_one(open).await }).await
+    }
+
+    async fn open_one(&self, open: Open) -> Result<Opened, SessionError> {
         let parts = &self.0.parts;
         let playable = self.version_to_play(&open).await?;
         let count = playable.parts.len();

@@ -1,6 +1,9 @@
 //! The API as a client sees it.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use spindle_base::clock::instant;
 
 use crate::app::TestApp;
 
@@ -180,6 +183,77 @@ fn a_session_reports_progress_and_leaves_a_record() {
     assert!(csv.text().starts_with("t_s"), "{}", csv.text());
     let history = client.get("/api/v1/history").json();
     assert_eq!(history["items"][0]["session"], session.as_str(), "{history}");
+}
+
+/// A frame of HTTP/2 (RFC 9113 section 4.1) on stream 1, or 0 for settings.
+fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(payload.len()).expect("a short frame");
+    [&[0, 0, length, kind, flags, 0, 0, 0, stream], payload].concat()
+}
+
+/// A header field as it is, without any table (RFC 7541 section 6.2.2).
+fn literal(name: &str, value: &str) -> Vec<u8> {
+    let part = |text: &str| {
+        let length = u8::try_from(text.len()).ok().filter(|n| *n < 127).expect("a short text");
+        [&[length], text.as_bytes()].concat()
+    };
+    [vec![0], part(name), part(value)].concat()
+}
+
+#[test]
+fn a_request_that_is_taken_back_leaves_no_half_ended_session() {
+    let (_app, client, id) = TestApp::with_film();
+    let token = client.token.clone().expect("a token");
+    let mut sessions = Vec::new();
+    for n in 0..24 {
+        let played = client.play(&id, &json!("vlc"));
+        let session = played["session"].as_str().expect("an id").to_owned();
+        let path = format!("/api/v1/sessions/{session}/progress");
+        assert_eq!(client.post(&path, &json!({"position_s": 4.0})).status, 204);
+        let fields = [
+            (":method", "DELETE"),
+            (":scheme", "http"),
+            (":path", &format!("/api/v1/sessions/{session}")),
+            (":authority", "t"),
+            ("authorization", &format!("Bearer {token}")),
+        ];
+        let fields: Vec<u8> = fields.iter().flat_map(|(name, value)| literal(name, value)).collect();
+        let mut connection = client.connect();
+        connection.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        connection.write_bytes(&[frame(4, 0, 0, &[]), frame(1, 5, 1, &fields)].concat());
+        // Another moment of its work each time; 8 is CANCEL (RFC 9113 section 7).
+        std::thread::sleep(Duration::from_micros(300 * n));
+        connection.write_bytes(&frame(3, 0, 1, &[0, 0, 0, 8]));
+        sessions.push(session);
+    }
+    let until = instant() + Duration::from_secs(60);
+    for session in sessions {
+        loop {
+            let live = client.get("/api/v1/sessions").json();
+            let is_live =
+                live["items"].as_array().expect("a list").iter().any(|s| s["session"] == session.as_str());
+            let io = client.get(&format!("/api/v1/sessions/{session}/io"));
+            // It plays on, or it has ended and is kept.
+            if is_live || (io.status == 200 && io.json()["ended"].is_string()) {
+                break;
+            }
+            assert!(instant() < until, "{session} is neither live nor kept: {}", io.text());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+#[test]
+fn a_player_whose_stream_somebody_ended_is_told() {
+    let (_app, client, id) = TestApp::with_film();
+    let played = client.play(&id, &json!("vlc"));
+    let session = format!("/api/v1/sessions/{}", played["session"].as_str().expect("an id"));
+    assert_eq!(client.delete(&session).status, 204);
+    let report = client.post(&format!("{session}/progress"), &json!({"position_s": 4.0}));
+    assert_eq!(report.status, 409, "a page that hears 404 begins anew: {}", report.text());
+    assert!(report.text().contains("ended by somebody"), "{}", report.text());
+    assert_eq!(client.delete(&session).status, 404);
+    assert_eq!(client.post("/api/v1/sessions/nothing/progress", &json!({"position_s": 4.0})).status, 404);
 }
 
 #[test]

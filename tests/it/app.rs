@@ -250,7 +250,11 @@ impl Connection {
     }
 
     pub(crate) fn write(&mut self, text: &str) {
-        self.stream.write_all(text.as_bytes()).expect("the server reads");
+        self.write_bytes(text.as_bytes());
+    }
+
+    pub(crate) fn write_bytes(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).expect("the server reads");
     }
 
     /// Says that nothing more will be sent; reads on.

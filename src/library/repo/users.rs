@@ -200,19 +200,32 @@ impl Library {
             .await?;
         let Some((user, last_used)) = found else { return Ok(None) };
         if now - last_used > USED_STEP_US {
-            let noted = self
+            self.note_use(hash, now);
+        }
+        Ok(Some(user))
+    }
+
+    /// Notes when a token was last used, behind the request: who signs on waits for no writer. Bookkeeping: a full disk must not
+    /// keep anybody from watching.
+    fn note_use(&self, hash: [u8; 32], now: i64) {
+        // One note of each at a time, or a writer that is busy would have one of every request.
+        if !self.inner.noting.lock().insert(hash) {
+            return;
+        }
+        let library = self.clone();
+        tokio::spawn(async move {
+            let noted = library
                 .write(move |db| {
                     db.prepare_cached("UPDATE tokens SET last_used = ?2 WHERE hash = ?1")?
                         .execute((&hash[..], now))?;
                     Ok(())
                 })
                 .await;
-            // Bookkeeping: a full disk must not keep anybody from watching.
+            library.inner.noting.lock().remove(&hash);
             if let Err(error) = noted {
                 tracing::debug!(%error, "unable to note the use of a token");
             }
-        }
-        Ok(Some(user))
+        });
     }
 
     /// Ends a token; whether there was one.

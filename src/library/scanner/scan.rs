@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rusqlite::Connection;
 use tokio_util::sync::CancellationToken;
 
 use super::diff::{self, Diff, Known};
@@ -410,16 +411,28 @@ impl Names {
     }
 
     fn write_groups(&self, groups: Vec<Group>, at: &Place) -> Result<()> {
-        if groups.is_empty() {
-            return Ok(());
-        }
-        if self.stop.is_cancelled() {
-            return Err(LibraryError::Unavailable("the scan was stopped".to_owned()));
-        }
         let at = at.clone();
-        self.context
-            .library
-            .change_blocking(move |db| groups.iter().try_for_each(|group| persist::place(db, &at, group)))
+        self.in_batches(groups, move |db, group| persist::place(db, &at, group))
+    }
+
+    /// Writes rows some at a time: others write between, and a transaction's own journal, through which SQLite walks with each
+    /// statement, stays short (50,000 in one took minutes).
+    fn in_batches<T: Send + 'static>(
+        &self,
+        mut rows: Vec<T>,
+        write: impl Fn(&Connection, &T) -> Result<()> + Clone + Send + 'static,
+    ) -> Result<()> {
+        while !rows.is_empty() {
+            if self.stop.is_cancelled() {
+                return Err(LibraryError::Unavailable("the scan was stopped".to_owned()));
+            }
+            let rest = rows.split_off(rows.len().min(BATCH));
+            let (batch, write) = (std::mem::replace(&mut rows, rest), write.clone());
+            self.context
+                .library
+                .change_blocking(move |db| batch.iter().try_for_each(|row| write(db, row)))?;
+        }
+        Ok(())
     }
 
     fn write_extras(&self, extras: &[(usize, naming::Extra)], at: &Place) -> Result<()> {
@@ -446,16 +459,10 @@ impl Names {
             });
         }
         let at = at.clone();
-        self.context.library.change_blocking(move |db| {
-            for extra in &list {
-                persist::place_extra(db, &at, extra)?;
-            }
-            for (root, path) in &samples {
-                db.prepare_cached(
-                    "UPDATE files SET probe = 'none', art = 'done' WHERE root = ?1 AND path = ?2",
-                )?
+        self.in_batches(list, move |db, extra| persist::place_extra(db, &at, extra))?;
+        self.in_batches(samples, |db, (root, path)| {
+            db.prepare_cached("UPDATE files SET probe = 'none', art = 'done' WHERE root = ?1 AND path = ?2")?
                 .execute((root, bytes_of(path)))?;
-            }
             Ok(())
         })
     }

@@ -68,13 +68,13 @@ fn clean(line: &str, is_vtt: bool, top: &mut bool) -> String {
     let mut rest = line;
     while let Some(c) = rest.chars().next() {
         if c == '<'
-            && let Some((tag, after)) = rest[1..].split_once('>')
+            && let Some((tag, after)) = up_to('>', &rest[1..])
             && let Some(kept) = tag_kept(tag)
         {
             out.push_str(kept);
             rest = after;
         } else if c == '{'
-            && let Some((inside, after)) = rest[1..].split_once('}')
+            && let Some((inside, after)) = up_to('}', &rest[1..])
             && inside.starts_with('\\')
         {
             *top |= ["an7", "an8", "an9"].iter().any(|a| inside.contains(a));
@@ -89,6 +89,16 @@ fn clean(line: &str, is_vtt: bool, top: &mut bool) -> String {
         }
     }
     out
+}
+
+/// Longest tag: a font with a face, a size and colours is a third of this.
+const MAX_TAG_BYTES: usize = 512;
+
+/// What is before and behind `end`, an ASCII character, where it is near: what opens and never closes is text, and a line of
+/// nothing else is not searched to its end for each.
+fn up_to(end: char, text: &str) -> Option<(&str, &str)> {
+    let at = text.bytes().take(MAX_TAG_BYTES).position(|b| char::from(b) == end)?;
+    Some((&text[..at], &text[at + 1..]))
 }
 
 /// What is written for a tag: itself, nothing, or `None` where `<` is no tag at all.
@@ -120,6 +130,20 @@ mod tests {
 
     fn convert(text: &str) -> String {
         to_webvtt(text.as_bytes(), Format::Srt, None).unwrap()
+    }
+
+    #[test]
+    fn what_opens_and_does_not_close_nearby_is_text() {
+        // Searched to its end for each, a line of a million of these would take hours.
+        let far =
+            format!("1\n00:00:01,000 --> 00:00:02,000\n<i{}>{{\\an8{}}}\n", "i".repeat(600), "x".repeat(600));
+        let made = convert(&far);
+        assert!(
+            made.contains("&lt;iii") && made.contains("ii&gt;{\\an8xx") && made.ends_with("xx}\n"),
+            "{made}"
+        );
+        let near = format!("1\n00:00:01,000 --> 00:00:02,000\n<font face=\"{}\">x</font>\n", "a".repeat(300));
+        assert!(convert(&near).ends_with("\nx\n"));
     }
 
     #[test]

@@ -134,7 +134,12 @@ export class Player {
     this.#chooseSubtitle(answer);
     await engine.attach(this.video, answer.url, answer.start_s ?? askedS ?? 0);
     this.#lost = false;
-    this.#progress.attach(this.video, answer.session, () => this.#sessionLost());
+    this.#progress.attach(
+      this.video,
+      answer.session,
+      () => this.#sessionLost(),
+      () => this.#giveUp("This stream was ended by somebody else."),
+    );
     this.#watchdog.attach(this.video, this.#expected());
     this.events.emit("busy", { busy: false });
     if (!paused) await this.start();

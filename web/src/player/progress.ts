@@ -22,11 +22,13 @@ export class ProgressReporter {
   #timer: ReturnType<typeof setInterval> | undefined;
   #stop = new AbortController();
   #onLost: () => void = () => undefined;
+  #onEnded: () => void = () => undefined;
 
-  /** `onLost` is called when the server no longer knows the session. */
-  attach(video: HTMLVideoElement, session: string, onLost: () => void): void {
+  /** `onLost` is called when the server no longer knows the session, `onEnded` when somebody ended it. */
+  attach(video: HTMLVideoElement, session: string, onLost: () => void, onEnded: () => void): void {
     this.detach();
     this.#onLost = onLost;
+    this.#onEnded = onEnded;
     this.#stop = new AbortController();
     const { signal } = this.#stop;
     this.#video = video;
@@ -58,8 +60,9 @@ export class ProgressReporter {
       },
       keepalive,
     ).then((result) => {
-      const gone = result.kind === "problem" && result.problem.status === 404;
-      if (gone && session === this.#session) this.#onLost();
+      if (result.kind !== "problem" || session !== this.#session) return;
+      if (result.problem.status === 404) this.#onLost();
+      if (result.problem.status === 409) this.#onEnded();
     });
   }
 
