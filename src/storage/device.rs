@@ -478,14 +478,14 @@ mod tests {
         for i in 0..40 {
             let held = Arc::clone(&held);
             let run = move |_: &mut crate::pool::Lane<'_>| _ = held.lock().unwrap().recv();
-            let job = crate::pool::Job { affinity: i, wanted: Box::new(|| true), run: Box::new(run) };
+            let job = crate::pool::Job::always(i, run);
             slow.pool.submit(job).unwrap();
         }
         let (tx, rx) = channel();
         for i in 0..40 {
             let tx = tx.clone();
             let run = move |_: &mut crate::pool::Lane<'_>| tx.send(i).unwrap();
-            let job = crate::pool::Job { affinity: i, wanted: Box::new(|| true), run: Box::new(run) };
+            let job = crate::pool::Job::always(i, run);
             other.pool.submit(job).unwrap();
         }
         for _ in 0..40 {

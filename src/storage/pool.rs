@@ -64,6 +64,11 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// One that runs whoever has gone: nobody waits for it.
+    pub(crate) fn always(affinity: u64, run: impl FnOnce(&mut Lane<'_>) + Send + 'static) -> Self {
+        Self { affinity, wanted: Box::new(|| true), run: Box::new(run) }
+    }
+
     /// A request with an answer. It is wanted as long as somebody waits for that.
     pub(crate) fn answering<T: Send + 'static>(
         affinity: u64,
@@ -444,10 +449,6 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    fn job(affinity: u64, run: impl FnOnce(&mut Lane<'_>) + Send + 'static) -> Job {
-        Job { affinity, wanted: Box::new(|| true), run: Box::new(run) }
-    }
-
     #[test]
     fn a_stream_keeps_its_thread_while_that_is_free() {
         let pool = Pool::start("t").unwrap();
@@ -456,7 +457,7 @@ mod tests {
         for _ in 0..50 {
             let (tx, submitted) = (tx.clone(), clock::instant());
             // The next one comes while the thread is not yet free again.
-            pool.submit(job(3, move |l| tx.send((l.tid, clock::instant())).unwrap())).unwrap();
+            pool.submit(Job::always(3, move |l| tx.send((l.tid, clock::instant())).unwrap())).unwrap();
             let (tid, ran): (u32, Instant) = rx.recv().unwrap();
             seen.push(tid);
             // Its thread began its last one after that was submitted: nobody else may have lost patience yet.
@@ -486,13 +487,13 @@ mod tests {
     fn a_request_waits_for_its_own_thread_for_one_positioning_and_no_longer() {
         let now = clock::instant();
         let mut state = State::default();
-        state.waiting.push_back(job(1, |_| ()));
+        state.waiting.push_back(Job::always(1, |_| ()));
         assert_eq!(choose(&state, 0, now), Choice::Sleep);
         assert_eq!(choose(&state, 1, now), Choice::Take(0));
         state.busy[1] = Some(now);
         assert_eq!(choose(&state, 0, now), Choice::Look(LOYALTY));
         assert_eq!(choose(&state, 0, now + LOYALTY), Choice::Take(0));
-        state.waiting.push_back(job(4, |_| ()));
+        state.waiting.push_back(Job::always(4, |_| ()));
         assert_eq!(choose(&state, 0, now), Choice::Take(1));
     }
 
@@ -501,14 +502,14 @@ mod tests {
         let pool = Pool::start("t").unwrap();
         let (hold, held) = mpsc::channel::<()>();
         let (started, wait) = mpsc::channel();
-        pool.submit(job(1, move |_| {
+        pool.submit(Job::always(1, move |_| {
             started.send(()).unwrap();
             let _ = held.recv();
         }))
         .unwrap();
         wait.recv().unwrap();
         let (tx, rx) = mpsc::channel();
-        pool.submit(job(1, move |_| tx.send(()).unwrap())).unwrap();
+        pool.submit(Job::always(1, move |_| tx.send(()).unwrap())).unwrap();
         rx.recv_timeout(Duration::from_secs(20)).unwrap();
         drop(hold);
         assert!(pool.close(Duration::from_secs(5)));
@@ -522,7 +523,7 @@ mod tests {
         // Six viewers of a hung disk: two requests each, three times as many as there are threads.
         for n in 0..12 {
             let held = Arc::clone(&held);
-            pool.submit(job(n % 6, move |_| {
+            pool.submit(Job::always(n % 6, move |_| {
                 let _ = held.lock().unwrap_or_else(PoisonError::into_inner).recv();
             }))
             .unwrap();
@@ -530,7 +531,7 @@ mod tests {
         let (tx, rx) = mpsc::channel();
         for _ in 0..20 {
             let tx = tx.clone();
-            pool.submit(job(7, move |_| tx.send(()).unwrap())).unwrap();
+            pool.submit(Job::always(7, move |_| tx.send(()).unwrap())).unwrap();
             rx.recv_timeout(Duration::from_secs(30)).unwrap();
         }
         drop(hold);
@@ -543,8 +544,8 @@ mod tests {
         let then = now.checked_sub(HANGS_AFTER).unwrap();
         let read = |tid, affinity, since| Reading { tid, affinity, since };
         let mut state = State::default();
-        state.waiting.push_back(job(9, |_| ()));
-        state.waiting.push_back(job(1, |_| ()));
+        state.waiting.push_back(Job::always(9, |_| ()));
+        state.waiting.push_back(Job::always(1, |_| ()));
         state.reads = (0..4).map(|tid| read(tid, 1, if tid == 3 { now } else { then })).collect();
         assert_eq!(state.spares_wanted(now), 0);
         state.reads[3].since = then;
@@ -568,7 +569,7 @@ mod tests {
             run: Box::new(move |_| unwanted.send("unwanted").unwrap()),
         })
         .unwrap();
-        pool.submit(job(0, move |_| tx.send("wanted").unwrap())).unwrap();
+        pool.submit(Job::always(0, move |_| tx.send("wanted").unwrap())).unwrap();
         assert_eq!(rx.iter().collect::<Vec<_>>(), ["wanted"]);
         assert!(pool.close(Duration::from_secs(5)));
     }
@@ -580,14 +581,14 @@ mod tests {
         let held = Arc::new(Mutex::new(held));
         for i in 0..THREADS as u64 {
             let held = Arc::clone(&held);
-            pool.submit(job(i, move |_| {
+            pool.submit(Job::always(i, move |_| {
                 let _ = held.lock().unwrap().recv();
             }))
             .unwrap();
         }
         let mut refused = None;
         for _ in 0..=MAX_WAITING + THREADS {
-            if let Err(e) = pool.submit(job(0, |_| ())) {
+            if let Err(e) = pool.submit(Job::always(0, |_| ())) {
                 refused = Some(e);
                 break;
             }
@@ -595,6 +596,6 @@ mod tests {
         assert_eq!(refused.unwrap().kind(), spindle_base::error::ErrorKind::OverLimit);
         drop(hold);
         assert!(pool.close(Duration::from_secs(5)));
-        assert!(matches!(pool.submit(job(0, |_| ())), Err(StorageError::Closed)));
+        assert!(matches!(pool.submit(Job::always(0, |_| ())), Err(StorageError::Closed)));
     }
 }

@@ -664,11 +664,11 @@ mod tests {
         let (started, starts) = std::sync::mpsc::channel();
         for n in 0..THREADS as u64 {
             let (held, started) = (Arc::clone(&held), started.clone());
-            let run = move |_: &mut crate::pool::Lane<'_>| {
+            let hang = Job::always(n, move |_| {
                 started.send(()).unwrap();
                 let _over = held.lock().unwrap().recv();
-            };
-            pool.submit(Job { affinity: n, wanted: Box::new(|| true), run: Box::new(run) }).unwrap();
+            });
+            pool.submit(hang).unwrap();
         }
         (0..THREADS).for_each(|_| starts.recv_timeout(std::time::Duration::from_secs(60)).unwrap());
         drop(for_worker);

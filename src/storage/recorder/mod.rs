@@ -1047,6 +1047,7 @@ fn system_disk(sys: &Sysfs) -> Option<Arc<str>> {
     let on = Sysfs::on_disk(&sys.by_number(root.device)?).ok()?;
     Some(on.disk.as_str().into())
 }
+
 /// Why, without the trace, what came off disks for readers of this file is known from the disks' own counters alone.
 fn by_counters(file: &FileState) -> Option<&'static str> {
     let plan = file.device.known_plan()?;
