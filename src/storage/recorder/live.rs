@@ -10,7 +10,9 @@ use spindle_base::units::ByteRange;
 use super::attribute::{ByMap, Request, Requests, Taken};
 use super::join::Part;
 use super::owed::Owed;
-use super::record::{AttributionMode, AttributionSpan, DiskFault, DiskIo, IoRecord, Seek, Stall, Striping};
+use super::record::{
+    AttributionMode, AttributionSpan, DiskFault, DiskIo, FileRequest, IoRecord, Seek, Stall, Striping,
+};
 use super::series::Series;
 use super::tally::Tally;
 use super::verdict::{Facts, used, verdict};
@@ -33,6 +35,9 @@ const AROUND_BYTES: u64 = 16 << 20;
 const POSITIONS: usize = 8;
 /// Reads remembered for the disks before and after a jump.
 const RECENT: usize = 256;
+
+/// Requests kept: 16 GiB in reads of 2 MiB. 200 KiB of memory a stream, half a megabyte in the database.
+const MAX_REQUESTS: usize = 8192;
 
 /// A jump whose disks are still being found.
 #[derive(Debug, Clone)]
@@ -130,6 +135,9 @@ pub(crate) struct Live {
     recent: VecDeque<Recent>,
     jumps: Vec<Jump>,
     stalls: Vec<Stall>,
+    file_bytes: u64,
+    requests: Vec<FileRequest>,
+    requests_left_out: u64,
 }
 
 impl Live {
@@ -160,6 +168,9 @@ impl Live {
             recent: VecDeque::new(),
             jumps: Vec::new(),
             stalls: Vec::new(),
+            file_bytes: 0,
+            requests: Vec::new(),
+            requests_left_out: 0,
         }
     }
 
@@ -243,6 +254,7 @@ impl Live {
         if row.kind == RowKind::Worker {
             self.input_bytes = self.input_bytes.saturating_add(row.range.len_bytes());
         }
+        self.asked(row);
         // What ZFS counts for a thread has little to do with what came off disks; see `brought`.
         if !row.file.device.has_own_threads() {
             let mine = self.mine.entry(row.file.identity).or_default();
@@ -270,6 +282,36 @@ impl Live {
             );
             self.stall(row.queued_us, waited_us, cause);
         }
+    }
+
+    /// Keeps what a read brought from disks. Probes and the opening are not the viewer's.
+    fn asked(&mut self, row: &Row) {
+        if !matches!(row.kind, RowKind::Read | RowKind::Ahead | RowKind::Worker) {
+            return;
+        }
+        self.file_bytes = self.file_bytes.max(row.file.identity.size_bytes);
+        // A pool that reads in its own threads does not tell what came off disks: all that was asked is kept.
+        let whole = (row.fetched.is_empty() && row.file.device.has_own_threads()).then_some(row.range);
+        row.fetched.iter().copied().chain(whole).for_each(|range| self.request(row.queued_us, range));
+    }
+
+    fn request(&mut self, at_us: u64, range: ByteRange) {
+        if range.is_empty() {
+            return;
+        }
+        if self.requests.len() >= MAX_REQUESTS {
+            self.requests_left_out += 1;
+            return;
+        }
+        let at_ms = self.since_start(at_us) / 1000;
+        self.requests.push(FileRequest { at_ms, offset: range.start(), length_bytes: range.len_bytes() });
+    }
+
+    /// In the order of asking: reads of several threads end in another.
+    fn requests(&self) -> Vec<FileRequest> {
+        let mut requests = self.requests.clone();
+        requests.sort_by_key(|r| r.at_ms);
+        requests
     }
 
     #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
@@ -562,6 +604,10 @@ impl Live {
             stalls: self.stalls.clone(),
             faults: self.faults.clone(),
             series: self.series.json(&names),
+            file_bytes: self.file_bytes,
+            // A page asks once a second for the record of a stream that runs, and draws none of them.
+            requests: ended_unix_us.map(|_| self.requests()).unwrap_or_default(),
+            requests_left_out: self.requests_left_out,
         }
     }
 
@@ -795,6 +841,24 @@ mod tests {
         live.divide(0, &mut Owed::default(), true);
         let record = live.snapshot(1, None, AttributionMode::SampledMap, &HashMap::new());
         assert_eq!((record.read_bytes, record.unattributed_bytes), (1000, 1000));
+    }
+
+    #[test]
+    fn what_was_asked_is_in_the_last_record_in_the_order_of_asking_and_bounded() {
+        let mut live = live();
+        let range = |n: u64| ByteRange::of_len(n << 20, 1 << 20).unwrap();
+        live.request(3_000, range(1));
+        live.request(1_999, range(0));
+        live.request(4_000, ByteRange::of_len(5, 0).unwrap());
+        let at = |live: &Live, ended| live.snapshot(9, ended, AttributionMode::None, &HashMap::new());
+        assert!(at(&live, None).requests.is_empty(), "one that runs is asked for every second");
+        let row = |at_ms, n: u64| FileRequest { at_ms, offset: n << 20, length_bytes: 1 << 20 };
+        assert_eq!(at(&live, Some(9)).requests, [row(1, 0), row(3, 1)]);
+        (0..MAX_REQUESTS as u64).for_each(|n| live.request(5_000, range(n)));
+        let record = at(&live, Some(9));
+        assert_eq!((record.requests.len(), record.requests_left_out), (MAX_REQUESTS, 2));
+        let json = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<IoRecord>(&json).unwrap(), record);
     }
 
     #[test]

@@ -74,6 +74,27 @@ pub struct IoRecord {
     pub faults: Vec<DiskFault>,
     /// Over time.
     pub series: SeriesJson,
+    /// Size of the file, the largest where there were several; 0 where none was read.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub file_bytes: u64,
+    /// What was read of the file, in the order of asking, so that it can be asked of another layout; only what did not
+    /// come from memory. Only in the record of a stream that has ended, and at most so many (see `requests_left_out`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<FileRequest>,
+    /// Requests after the last one that is kept.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub requests_left_out: u64,
+}
+
+/// One read of a file that went to its disks, as the server asked for it; how the kernel cut it is not in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRequest {
+    /// When it was asked for: milliseconds since the start of the record.
+    pub at_ms: u64,
+    /// First byte in the file.
+    pub offset: u64,
+    /// Bytes.
+    pub length_bytes: u64,
 }
 
 /// One disk's part.

@@ -829,6 +829,11 @@ fn without_any_privilege_a_plain_disk_is_exact() {
     assert!(record.why.as_deref().unwrap().contains("CAP_PERFMON"), "{:?}", record.why);
     assert_eq!(by_disk(std::slice::from_ref(&record)), data);
     assert_eq!((record.served_bytes, record.cached_bytes), (2 * FILE_BYTES, FILE_BYTES));
+    // What was asked of the disk, to the page, and what came from memory the second time not again.
+    let asked: u64 = record.requests.iter().map(|r| r.length_bytes).sum();
+    assert!(asked.abs_diff(FILE_BYTES) < 4096, "{asked}");
+    assert_eq!((record.file_bytes, record.requests_left_out), (FILE_BYTES, 0));
+    assert!(record.requests.is_sorted_by_key(|r| r.at_ms));
 }
 
 #[test]
