@@ -65,6 +65,25 @@ pub(crate) fn probed(fd: BorrowedFd<'_>, offset: u64, len: u64) -> rustix::io::R
     Ok(len)
 }
 
+/// Asks the kernel to drop a file's pages from memory; gives how many bytes stay, `None` where that cannot be told (a file of
+/// somebody else's, a kernel before 6.5). Pages stay that another program has mapped. Blocks: what was just written is written out first.
+pub(crate) fn drop_pages(fd: BorrowedFd<'_>, size_bytes: u64) -> io::Result<Option<u64>> {
+    /// A page that sits in a processor's own batch is let go only when that drains.
+    const TRIES: u32 = 20;
+    // A file that was opened for reading may be synced as well; where it may not, there is nothing dirty of ours.
+    let _ = rustix::fs::fdatasync(fd);
+    for n in 0..TRIES {
+        rustix::fs::fadvise(fd, 0, None, rustix::fs::Advice::DontNeed)?;
+        match sys::cached_pages(fd, 0, size_bytes) {
+            Ok(0) => return Ok(Some(0)),
+            Ok(pages) if n + 1 == TRIES => return Ok(Some(pages.saturating_mul(PAGE_BYTES))),
+            Ok(_) => std::thread::sleep(std::time::Duration::from_millis(10)),
+            Err(_) => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
 /// Whether the byte at `at` can be read without waiting; the end of the file counts as a miss.
 fn probe(fd: BorrowedFd<'_>, at: u64) -> rustix::io::Result<bool> {
     let mut byte = [0_u8];
@@ -110,5 +129,8 @@ mod tests {
         assert_eq!(rustix::io::pread(&file, &mut again, 512 << 10).unwrap(), 512 << 10);
         assert_eq!(ready_prefix(file.as_fd(), 5, size - 5), size - 5);
         assert_eq!(prefix(file.as_fd(), size, size).unwrap_or(0), 0);
+        if let Some(left) = drop_pages(file.as_fd(), size).unwrap() {
+            assert!(left == 0 || left == size, "{left}");
+        }
     }
 }

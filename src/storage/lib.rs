@@ -41,8 +41,8 @@ pub use layout::{DiskBytes, DiskPiece, Layout, LayoutExtent, LayoutOptions, Spec
 pub use ledger::StreamId;
 pub use reader::{MediaFile, WorkerFile};
 pub use recorder::record::{
-    Attribution, AttributionMode, AttributionSpan, DiskFault, DiskIo, DiskRate, DiskSeries, FileRequest, IoRecord,
-    Notice, Percentiles, Seek, SeriesJson, Stall, Striping, SystemDiskSeries,
+    Attribution, AttributionMode, AttributionSpan, DiskFault, DiskIo, DiskRate, DiskSeries, FileRequest,
+    IoRecord, Notice, Percentiles, Seek, SeriesJson, Stall, Striping, SystemDiskSeries,
 };
 pub use storage::{Config, HelperMode, Storage, WorkerRead};
 pub use sys::return_freed_memory;

@@ -13,6 +13,7 @@ use spindle_base::sync::Mutex;
 use spindle_base::units::ByteRange;
 use tokio::sync::oneshot;
 
+use crate::cached;
 use crate::device::{Device, Devices};
 use crate::error::StorageError;
 use crate::file::{FileIdentity, FileState};
@@ -378,6 +379,18 @@ impl Storage {
         })
     }
 
+    /// Drops what is in memory of a file, so that the next reader makes its disks read; no other file is touched. Gives how
+    /// many bytes stay all the same, `None` where nobody tells. Blocking.
+    ///
+    /// # Errors
+    /// If the file cannot be opened, or its filesystem takes no advice.
+    pub fn drop_from_memory(&self, path: &Path) -> Result<Option<u64>, StorageError> {
+        through::followed(path, |path, _, fd, identity, _| {
+            cached::drop_pages(fd, identity.size_bytes)
+                .map_err(|source| StorageError::Open { path: path.to_owned(), source })
+        })
+    }
+
     /// What happened to disks since this was last asked: the oldest first, each once.
     #[must_use]
     pub fn take_notices(&self) -> Vec<Notice> {
@@ -419,6 +432,13 @@ impl Inner {
         let mut before = sys::thread_inblock_bytes();
         let (fd, identity) = reader::open_regular(&at)?;
         let mount = mount_of(fd.as_fd(), &at)?;
+        // By its name it was on another filesystem: a link led to a view.
+        if known.is_none()
+            && through::is_view(&mount)
+            && let Some((at, identity)) = behind(&at)?
+        {
+            return self.open(lane, Opens { path, at, identity: Some(identity) }, stream);
+        }
         let device = self.devices.of_open(&mount, fd.as_fd())?;
         // To everybody else it stays the file that was asked for.
         let identity = known.unwrap_or(identity);
