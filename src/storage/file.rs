@@ -1,10 +1,11 @@
 //! What is known of one file, shared by everyone who has it open: its map, and which of its bytes have
 //! been fetched into the page cache.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
+use spindle_base::clock::Clock;
 use spindle_base::sync::Mutex;
 use spindle_base::units::ByteRange;
 
@@ -30,6 +31,10 @@ pub struct FileIdentity {
     pub changed_us: i64,
 }
 
+/// How long a read may outlive the worker that asked for it: the kernel reads ahead for it, and a killed one waits for its
+/// disk. A disk that has not answered for 30 s is reset (drivers/scsi/sd.h, `SD_TIMEOUT`), and the read tried again.
+const FOREIGN_LINGERS_US: u64 = 40_000_000;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct FileState {
@@ -39,8 +44,43 @@ pub(crate) struct FileState {
     map: OnceLock<Result<FileMap, String>>,
     is_map_asked: AtomicBool,
     cache: Mutex<Cache, 43>,
-    /// A worker has it open: reads may be under way that are not ours.
-    foreign_readers: AtomicBool,
+    pub(crate) foreign: ForeignReaders,
+}
+
+/// Who reads the file beside the reader threads: workers. What they read is in the page cache by name before it is there.
+#[derive(Debug, Default)]
+pub(crate) struct ForeignReaders {
+    /// How many have it open.
+    open: AtomicU32,
+    /// Until when a read of one that has gone may still be under way, by the monotonic clock; 0: none is.
+    until_us: AtomicU64,
+}
+
+impl ForeignReaders {
+    /// A worker gets the file.
+    pub(crate) fn begin(&self) {
+        self.open.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A worker has done with the file, or was killed.
+    pub(crate) fn end(&self, now_us: u64) {
+        self.until_us.fetch_max(now_us + FOREIGN_LINGERS_US, Ordering::AcqRel);
+        self.open.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether reads may be under way that are not ours. The clock is asked only for a while after the last one has gone.
+    pub(crate) fn may_read(&self, clock: &dyn Clock) -> bool {
+        if self.open.load(Ordering::Acquire) > 0 {
+            return true;
+        }
+        let until_us = self.until_us.load(Ordering::Acquire);
+        if until_us == 0 || clock.monotonic_us() < until_us {
+            return until_us != 0;
+        }
+        // Whoever has gone meanwhile has set another time.
+        let _ = self.until_us.compare_exchange(until_us, 0, Ordering::AcqRel, Ordering::Acquire);
+        false
+    }
 }
 
 #[derive(Debug, Default)]
@@ -163,7 +203,7 @@ impl FileState {
             map,
             is_map_asked: AtomicBool::new(false),
             cache: Mutex::default(),
-            foreign_readers: AtomicBool::new(false),
+            foreign: ForeignReaders::default(),
         }
     }
 
@@ -185,14 +225,6 @@ impl FileState {
     /// Whether its map is being made.
     pub(crate) fn waits_for_map(&self) -> bool {
         self.map.get().is_none() && self.is_map_asked.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn note_foreign_reader(&self) {
-        self.foreign_readers.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn has_foreign_readers(&self) -> bool {
-        self.foreign_readers.load(Ordering::Relaxed)
     }
 
     pub(crate) fn begin_read(&self, range: ByteRange) {
@@ -260,6 +292,8 @@ impl FileState {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const K: u64 = 1024;
@@ -285,6 +319,25 @@ mod tests {
 
     fn placed(ranges: &[ByteRange], metadata_bytes: u64) -> Placed {
         Placed { ranges: ranges.to_vec(), metadata_bytes }
+    }
+
+    #[test]
+    fn a_worker_may_read_while_it_has_the_file_and_as_long_after_as_its_last_read_may_take() {
+        let clock = spindle_base::clock::ManualClock::at(1);
+        let readers = ForeignReaders::default();
+        assert!(!readers.may_read(&clock));
+        readers.begin();
+        readers.begin();
+        readers.end(clock.monotonic_us());
+        clock.advance(Duration::from_micros(2 * FOREIGN_LINGERS_US));
+        assert!(readers.may_read(&clock), "one has it still");
+        readers.end(clock.monotonic_us());
+        clock.advance(Duration::from_micros(FOREIGN_LINGERS_US - 1));
+        assert!(readers.may_read(&clock), "its last read may be under way");
+        clock.advance(Duration::from_micros(1));
+        assert!(!readers.may_read(&clock));
+        readers.begin();
+        assert!(readers.may_read(&clock), "another has come");
     }
 
     #[test]

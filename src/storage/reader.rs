@@ -220,7 +220,7 @@ impl MediaFile {
         }
         let inner = &self.0;
         let n = inner.by_cachestat(offset, end).unwrap_or_else(|| inner.by_probes(offset, end));
-        if n > 0 && inner.state.has_foreign_readers() && inner.has_nowait.load(Ordering::Relaxed) {
+        if n > 0 && inner.state.foreign.may_read(&*inner.clock) && inner.has_nowait.load(Ordering::Relaxed) {
             // Theirs are reads under way that nobody here knows of; cachestat counts their pages, a probe does not.
             return crate::cached::ready_prefix(inner.fd(), offset, n);
         }
@@ -392,7 +392,8 @@ impl MediaFile {
     }
 }
 
-/// A file open once more for a worker process ([`MediaFile::open_again`]). It is closed on the reader threads.
+/// A file open once more for a worker process ([`MediaFile::open_again`]), to be kept for as long as the worker reads it: what
+/// it reads is in the page cache by name before it is there. It is closed on the reader threads.
 #[derive(Debug)]
 pub struct WorkerFile {
     /// There until it is dropped.
@@ -408,6 +409,7 @@ impl AsFd for WorkerFile {
 
 impl Drop for WorkerFile {
     fn drop(&mut self) {
+        self.of.0.state.foreign.end(self.of.0.clock.monotonic_us());
         // The worker has one of its own: this close is no less a flush.
         if let Some(fd) = self.fd.take() {
             self.of.0.close(fd);
@@ -418,7 +420,6 @@ impl Drop for WorkerFile {
 impl Inner {
     fn open_again(&self, of: MediaFile) -> io::Result<WorkerFile> {
         use std::os::fd::AsRawFd as _;
-        self.state.note_foreign_reader();
         let again = File::open(format!("/proc/self/fd/{}", self.fd().as_raw_fd()))?;
         let _ = rustix::fs::fadvise(&again, 0, None, Advice::Sequential);
         if again.metadata()?.len() < self.state.identity.size_bytes {
@@ -426,6 +427,7 @@ impl Inner {
             let why = "the file has become shorter since it was opened";
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
         }
+        self.state.foreign.begin();
         Ok(WorkerFile { fd: Some(again.into()), of })
     }
 

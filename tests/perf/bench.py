@@ -210,6 +210,10 @@ def med(rows, key):
     return statistics.median(row[key] for row in rows)
 
 
+# For 40 s after a worker has read a file its pages are looked at one by one (storage's ForeignReaders): the state of a film that has
+# just been scanned, not of one that plays.
+SETTLES = 45
+
 # A sequential reader is done within half a second: several in a row, so that a hundredth more or less does not matter.
 PASSES = {"seq": 4}
 
@@ -247,6 +251,7 @@ def record(options):
             running.append(one.__enter__())
         for one in running:
             load(one.target(), "seq", FILE_BYTES)
+        time.sleep(SETTLES)
         for title, args in {**LOADS, "sequential, from the disk": ("seq", FILE_BYTES)}.items():
             rows = {one.name: [] for one in running}
             for number in range(options.rounds):
@@ -315,6 +320,7 @@ def files(options):
         for one in running:
             load(one.target(), "check", FILE_BYTES, path)
             load(one.target(), "seq", FILE_BYTES)  # warms the cache for all, and each server's own state
+        time.sleep(SETTLES)
         for title, args in LOADS.items():
             rows = {one.name: [] for one in running}
             for _ in range(options.rounds):

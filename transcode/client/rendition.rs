@@ -234,6 +234,8 @@ struct Running {
     pump: AbortHandle,
     opened: bool,
     encoder: String,
+    /// Whoever opened it is told by its drop that the worker reads no more.
+    _file: Arc<InputFile>,
 }
 
 impl Drop for Running {
@@ -551,18 +553,22 @@ impl Actor {
                 }
             }
         });
+        let file = Arc::new(file);
         live.state = LiveState::Running(Running {
             pid,
             sender: sender.clone(),
             pump: pump.abort_handle(),
             opened: false,
             encoder: String::new(),
+            _file: Arc::clone(&file),
         });
         live.last_heard = Instant::now();
         let n = live.next;
         let granted: Vec<usize> = (live.next..live.granted_to).collect();
         let open = Request::Open { plan: self.plan.clone() };
-        if sender.send(&open, &[file.as_fd()]).await.is_err() {
+        let sent = sender.send(&open, &[file.as_fd()]).await;
+        drop(file);
+        if sent.is_err() {
             self.lose(id, &TranscodeError::Crashed("its start".to_owned()), true);
             return;
         }
