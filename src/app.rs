@@ -192,6 +192,7 @@ impl App {
             storage: rooms.storage.clone(),
             transcoder: rooms.transcoder.clone(),
             media: media.clone(),
+            experiments: spindle_bench::Store::in_data_dir(&config.data_dir),
             clock: rooms.clock.clone(),
             throttle: Arc::default(),
             ready: Arc::clone(&ready),

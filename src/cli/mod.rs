@@ -1,5 +1,6 @@
 //! The command line: one file a command. Prints for people, or JSON with `--json`.
 
+mod bench;
 mod decide;
 mod identify;
 mod layout;
@@ -42,6 +43,8 @@ enum Command {
     Topology(topology::Arguments),
     /// Show which disks hold which bytes of a file
     Layout(layout::Arguments),
+    /// Experiments on volumes and the network, and the records they leave
+    Bench(bench::Arguments),
     /// Manage accounts
     User(user::Arguments),
     /// Trace block requests for a server (started by the server, or by systemd)
@@ -81,6 +84,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Decide(a) => decide::run(a),
         Command::Topology(a) => topology::run(a),
         Command::Layout(a) => layout::run(a),
+        Command::Bench(a) => bench::run(a),
         Command::User(a) => user::run(a),
         Command::StorageHelper(a) => storage_helper::run(a),
     };
@@ -126,6 +130,11 @@ fn one_line(text: &str) -> String {
 fn named(path: &std::path::Path) -> String {
     let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     path.to_string_lossy().chars().map(escape).collect()
+}
+
+/// Text with what people have named things: nothing in it may speak to the terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect()
 }
 
 /// One line on standard error. A closed pipe is no reason to fail.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use spindle_storage::{Node, Topology};
 
-use super::{Outcome, human_bytes, print, print_json};
+use super::{Outcome, human_bytes, print, print_json, printable};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -27,11 +27,6 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     }
     print(&printable(&for_people(&topology)));
     Ok(())
-}
-
-/// Names come from whoever mounted and labelled things: nothing in them may speak to the terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect()
 }
 
 fn for_people(topology: &Topology) -> String {

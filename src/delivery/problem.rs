@@ -139,6 +139,7 @@ macro_rules! from_room {
 }
 
 from_room!(
+    spindle_bench::BenchError,
     spindle_library::LibraryError,
     spindle_storage::StorageError,
     spindle_transcode::TranscodeError,

@@ -21,6 +21,7 @@ use axum::middleware::from_fn;
 use axum::response::IntoResponse as _;
 use spindle_base::clock::SharedClock;
 use spindle_base::shutdown::Shutdown;
+use spindle_bench::Store;
 use spindle_library::{Controller, Library};
 use spindle_storage::Storage;
 use spindle_transcode::Transcoder;
@@ -55,6 +56,8 @@ pub struct ServerState {
     pub transcoder: Transcoder,
     /// Media, in the ordinary lane.
     pub media: MediaLane,
+    /// Records of experiments.
+    pub experiments: Store,
     /// Time.
     pub clock: SharedClock,
     /// Slows down guessing.

@@ -28,6 +28,7 @@ EDGES = {
     "spindle-playback": {"spindle-base", "spindle-media"},
     "spindle-storage": {"spindle-base"},
     "spindle-library": {"spindle-base", "spindle-media", "spindle-storage"},
+    "spindle-bench": {"spindle-base", "spindle-storage"},
     "spindle-transcode": {"spindle-base", "spindle-media"},
     "spindle-transcode-worker": {"spindle-base", "spindle-media", "spindle-transcode"},
 }
@@ -40,8 +41,9 @@ KEPT_TO = {
     "clap": {"spindle"},
     "ffmpeg-next": {"spindle-transcode-worker"},
     "ffmpeg-sys-next": {"spindle-transcode-worker"},
-    # System calls: base reads clocks, storage disks, delivery moves bytes to sockets, transcode handles processes and descriptors.
-    "rustix": {"spindle-base", "spindle-storage", "spindle", "spindle-transcode", "spindle-transcode-worker"},
+    # System calls: base reads clocks, storage disks, bench writes past the cache, delivery moves bytes to sockets, transcode handles
+    # processes and descriptors.
+    "rustix": {"spindle-base", "spindle-storage", "spindle-bench", "spindle", "spindle-transcode", "spindle-transcode-worker"},
     "libc": {"spindle-storage", "spindle-transcode", "spindle-transcode-worker"},
 }
 

@@ -638,6 +638,53 @@ await test("what happens to a disk is told on every page, and kept on the storag
   await t.accessible();
 });
 
+await test("experiments are listed, drawn, saved, removed and stand side by side", {}, async (t) => {
+  await t.go("/experiments");
+  await t.id("experiment-entry").first().waitFor();
+  check((await t.id("experiment-entry").count()) === 7, "all of them");
+  check((await t.page.getByText("it is of version 9").count()) === 1, "what cannot be read says why");
+  await t.shot("experiments", true);
+  await t.accessible();
+  for (const kind of ["corners", "blocks", "copy", "net"]) {
+    await t.go("/experiments");
+    await t.page.locator(`[data-testid=experiment-entry][data-kind=${kind}] a.what`).first().click();
+    await t.page.locator(`[data-testid=experiment][data-kind=${kind}]`).waitFor();
+    await t.page.waitForTimeout(300);
+    await t.shot(`experiment-${kind}`, true);
+    await t.accessible();
+  }
+  await t.go("/experiments/copy".padEnd(39, "0"));
+  await t.page.locator("[data-testid=experiment][data-kind=copy] svg[role=img]").first().waitFor();
+  check((await t.page.locator("text.marked").innerHTML()).includes("214 MB/s"), "the knee is marked");
+  const saved = t.page.waitForEvent("download");
+  await t.id("experiment-csv").click();
+  check((await (await saved).path()) !== null, "a table is saved");
+  await t.go("/experiments?compare=corners_b".padEnd(47, "0"));
+  await t.page.getByText("Choose a record of the same kind.").waitFor();
+  await t.page.locator("[data-testid=experiment-entry][data-kind=corners]").waitFor();
+  check((await t.id("experiment-entry").count()) === 1, "only its kind");
+  await t.page.locator("[data-testid=experiment-entry] a.what").click();
+  await t.id("experiment-side").nth(1).waitFor();
+  await t.shot("experiments-pair", true);
+  await t.accessible();
+  for (const width of [390, 1440]) {
+    await t.page.setViewportSize({ width, height: 844 });
+    for (const hash of ["/experiments", "/experiments/copy".padEnd(39, "0"), "/experiments/corners_a".padEnd(39, "0"), "/experiments/net".padEnd(39, "0")]) {
+      await t.go(hash);
+      await t.page.waitForTimeout(500);
+      const over = await t.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      check(over <= 0, `${hash} at ${width} is ${over} px too wide`);
+    }
+  }
+  await t.shot("experiment-net-light", true);
+  await t.go("/experiments");
+  const last = t.page.locator("[data-testid=experiment-entry]").last().getByTestId("experiment-remove");
+  await last.click();
+  check(t.calls("GET /experiments").length > 0 && (await t.id("experiment-entry").count()) === 7, "asked twice before it is gone");
+  await last.click();
+  await t.page.waitForFunction(() => document.querySelectorAll("[data-testid=experiment-entry]").length === 6);
+});
+
 await test("now playing shows streams across disks", { storage: "zfs" }, async (t) => {
   await t.go("/sessions");
   await t.id("matrix").waitFor();

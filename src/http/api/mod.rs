@@ -1,6 +1,7 @@
 //! `/api/v1`: one file a resource.
 
 mod account;
+mod experiments;
 mod history;
 mod items;
 mod libraries;
@@ -36,4 +37,5 @@ pub(super) fn router() -> OpenApiRouter<ServerState> {
         .merge(sessions::router())
         .merge(history::router())
         .merge(storage::router())
+        .merge(experiments::router())
 }

@@ -5,6 +5,7 @@ import { createServer } from "node:http";
 import { dirname, extname, join, normalize } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { detail, ioRecord, layouts, libraries, makeItems, ratesNow, topology, unreadable } from "./data.mjs";
+import { experiments } from "./experiments.mjs";
 import { samples } from "./media.mjs";
 import { pools, readable } from "./volumes.mjs";
 
@@ -25,6 +26,7 @@ export async function startMock({ port = 0, account = true, storage, file: layou
   const phantoms = volumes ? ["The Long Orbit", "Glass Meridian", "Winter Signal"].slice(0, Math.min(3, serving.length)) : [];
   const items = makeItems();
   const libs = libraries();
+  const kept = experiments();
   const calls = [];
   const sessions = new Map();
   const history = [];
@@ -252,6 +254,21 @@ export async function startMock({ port = 0, account = true, storage, file: layou
         return res.end("t_s,sdb read_bytes\r\n0,1\r\n");
       }
       return json(res, 200, record(s));
+    }
+    if (route === "GET /experiments") return json(res, 200, { items: kept.map(({ rows: _r, series: _s, machine: _m, ...summary }) => summary), total: kept.length });
+    if (a === "experiments" && b) {
+      const at = kept.findIndex((e) => e.id === b);
+      if (at < 0) return problem(res, 404, `there is no experiment \`${b}\``);
+      if (req.method === "DELETE") {
+        kept.splice(at, 1);
+        return json(res, 204);
+      }
+      if (kept[at].unreadable) return problem(res, 422, kept[at].unreadable);
+      if (url.searchParams.get("format") === "csv") {
+        res.writeHead(200, { "content-type": "text/csv" });
+        return res.end("pattern,iops\r\nrandom_read_4k,76.4\r\n");
+      }
+      return json(res, 200, kept[at]);
     }
     if (route === "GET /history") return json(res, 200, { items: history, total: history.length });
     if (route === "GET /storage") {

@@ -2,6 +2,7 @@
 
 import { apiUrl, call, type CallOptions, type Result } from "./client";
 import { historyOf, homeOf, layoutOf, listOf, recordOf, sessionsOf, storageOf, unreadableOf, userOf } from "./shapes";
+import { experimentOf, type Experiment, type ExperimentSummary } from "../lib/experiment";
 import type {
   FailureReport,
   HistoryEntry,
@@ -108,6 +109,15 @@ export const history = (
 export const storage = (signal?: Signal): Promise<Result<StorageReport>> =>
   shaped("/storage", storageOf, { signal });
 
+export const experiments = (signal?: Signal): Promise<Result<List<ExperimentSummary>>> =>
+  shaped("/experiments", (v) => listOf<ExperimentSummary>(v), { signal });
+export const experiment = (record: string, signal?: Signal): Promise<Result<Experiment>> =>
+  shaped(`/experiments/${id(record)}`, experimentOf, { signal });
+export const removeExperiment = (record: string) => call<void>(`/experiments/${id(record)}`, { method: "DELETE" });
+
+/** Address of an experiment's record to save: its rows as a table, or all of it. */
+export const experimentUrl = (record: string, format: "csv" | "json") =>
+  apiUrl(`/experiments/${id(record)}`, { format: format === "csv" ? "csv" : undefined });
 /** Address of a session's I/O record to save: a table, or all of it. */
 export const ioUrl = (session: string, format: "csv" | "json") =>
   apiUrl(`/sessions/${id(session)}/io`, { format: format === "csv" ? "csv" : undefined });

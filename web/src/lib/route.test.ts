@@ -1,7 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { itemHref, libraryHref, parse, recordHref, watchHref } from "./route";
+import { experimentHref, experimentPairHref, itemHref, libraryHref, parse, recordHref, watchHref } from "./route";
 
 describe("route", () => {
+  it("reads the addresses of experiments", () => {
+    expect(parse(experimentHref("ab_1"))).toEqual({ view: "experiment", id: "ab_1" });
+    expect(parse(experimentPairHref("a"))).toEqual({ view: "experiments", compare: "a" });
+    expect(parse(experimentPairHref("a", "b"))).toEqual({ view: "experiment-pair", a: "a", b: "b" });
+    expect(parse("#/experiments")).toEqual({ view: "experiments", compare: undefined });
+  });
+
   it("reads what it writes", () => {
     expect(parse(itemHref("a/b c?#"))).toEqual({ view: "item", id: "a/b c?#" });
     expect(parse(libraryHref("7", { sort: "-added", search: "ö & x" }))).toEqual({

@@ -14,6 +14,9 @@ export type Route =
   | { view: "compare"; a: string; b: string }
   | { view: "record"; session: string }
   | { view: "storage" }
+  | { view: "experiments"; compare?: string }
+  | { view: "experiment"; id: string }
+  | { view: "experiment-pair"; a: string; b: string }
   | { view: "settings" }
   | { view: "unknown"; path: string };
 
@@ -63,6 +66,9 @@ export function parse(hash: string): Route {
       return { view: "compare", a: params.get("a") ?? "", b: params.get("b") ?? "" };
     case "storage":
       return { view: "storage" };
+    case "experiments":
+      if (second === "pair") return { view: "experiment-pair", a: params.get("a") ?? "", b: params.get("b") ?? "" };
+      return second === "" ? { view: "experiments", compare: params.get("compare") ?? undefined } : { view: "experiment", id: second };
     case "settings":
       return { view: "settings" };
     default:
@@ -112,6 +118,10 @@ export const libraryHref = (id: string, query: LibraryQuery = {}) =>
 export const recordHref = (session: string) => format(`/history/${encodeURIComponent(session)}`);
 /** Where a second session is chosen to stand beside this one; with both, the two. */
 export const compareHref = (a: string, b?: string) => (b === undefined ? format("/history", { compare: a }) : format("/compare", { a, b }));
+export const experimentHref = (id: string) => format(`/experiments/${encodeURIComponent(id)}`);
+/** Where a second record is chosen to stand beside this one; with both, the two. */
+export const experimentPairHref = (a: string, b?: string) =>
+  b === undefined ? format("/experiments", { compare: a }) : format("/experiments/pair", { a, b });
 export const watchHref = (id: string, query: WatchQuery = {}) =>
   format(`/watch/${encodeURIComponent(id)}`, {
     t: query.start_s,
