@@ -282,7 +282,7 @@ impl Plan {
                         Err(_) if self.disks.len() == 1 && self.gone.is_empty() => {
                             let why = "the btrfs chunk tree is not readable without CAP_SYS_ADMIN: the disk is known, the place on it is not";
                             let below = Arc::new(Node::Disk(0));
-                            return Ok(Arc::new(Node::Doubt { why: why.into(), below }));
+                            return Ok(Arc::new(Node::Doubt { why: why.into(), elsewhere: Vec::new(), below }));
                         }
                         Err(e) => {
                             return Err(format!(
@@ -327,7 +327,7 @@ impl Plan {
             .collect();
         if !caches.is_empty() && sys::zfs::has_second_cache() {
             let why = format!("what of it is in the pool's cache is read from {}", caches.join(", "));
-            node = Node::Doubt { why: why.into(), below: Arc::new(node) };
+            node = Node::Doubt { why: why.into(), elsewhere: Vec::new(), below: Arc::new(node) };
         }
         Ok(FileMap::new(extents, Arc::new(node)))
     }

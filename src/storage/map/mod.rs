@@ -63,6 +63,8 @@ pub(crate) enum Node {
     /// The places below hold, but the bytes may be elsewhere.
     Doubt {
         why: Arc<str>,
+        /// On one of these disks then, where that is known: a cache's.
+        elsewhere: Vec<usize>,
         below: Arc<Node>,
     },
     /// Encrypted on the way down, byte for byte.
@@ -257,10 +259,13 @@ impl Node {
                     }
                 }
             }
-            Self::Doubt { why, below } => {
+            Self::Doubt { why, elsewhere, below } => {
                 let from = out.len();
                 below.walk(run, out);
-                out[from..].iter_mut().for_each(|p| p.doubt = Some(Arc::clone(why)));
+                for piece in &mut out[from..] {
+                    piece.doubt = Some(Arc::clone(why));
+                    piece.elsewhere.extend(elsewhere);
+                }
             }
             Self::Sealed(below) => {
                 let from = out.len();
@@ -478,6 +483,7 @@ fn joined(mut pieces: impl Iterator<Item = Piece>) -> Option<Piece> {
     for piece in pieces {
         out.copies.extend(piece.copies);
         out.doubt = out.doubt.or(piece.doubt);
+        out.elsewhere.extend(piece.elsewhere);
         out.is_sealed |= piece.is_sealed;
         if out.rebuild.is_empty() {
             out.rebuild = piece.rebuild;

@@ -62,6 +62,8 @@ pub(crate) struct Piece {
     pub(crate) rebuild: Vec<(Place, Role)>,
     /// Why these may not be the places that a read goes to.
     pub(crate) doubt: Option<Arc<str>>,
+    /// Disks that it may be on instead.
+    pub(crate) elsewhere: Vec<usize>,
     /// Whether the bytes there are encrypted by a layer of the stack.
     pub(crate) is_sealed: bool,
     /// Where it is stored compressed: bytes at each of its places. It is read whole.
@@ -93,6 +95,7 @@ impl Piece {
             copies,
             rebuild: Vec::new(),
             doubt: None,
+            elsewhere: Vec::new(),
             is_sealed: false,
             stored_bytes: None,
         }

@@ -204,7 +204,7 @@ impl<'a> Resolver<'a> {
         let new = part(0, size_bytes, new);
         if array.members.iter().any(|m| m.replacement && !m.faulty && m.slot.is_some()) {
             let why = format!("a member of the md array {name} is being replaced, and reads go to either");
-            return Arc::new(Node::Doubt { why: why.into(), below: new });
+            return Arc::new(Node::Doubt { why: why.into(), elsewhere: Vec::new(), below: new });
         }
         let Some(reshape) = array.reshape else { return new };
         let before = self.members(dir, array, &reshape.old, false);
@@ -217,7 +217,7 @@ impl<'a> Resolver<'a> {
             new,
             old,
         });
-        Arc::new(Node::Doubt { why: why.into(), below })
+        Arc::new(Node::Doubt { why: why.into(), elsewhere: Vec::new(), below })
     }
 
     /// One per slot.
@@ -268,7 +268,7 @@ impl<'a> Resolver<'a> {
             Err(why) => {
                 let leaf = self.leaf(dir);
                 let why = format!("the file behind {} is not followed: {why}", name_of(dir));
-                Arc::new(Node::Doubt { why: why.into(), below: leaf })
+                Arc::new(Node::Doubt { why: why.into(), elsewhere: Vec::new(), below: leaf })
             }
         }
     }
@@ -290,11 +290,10 @@ impl<'a> Resolver<'a> {
             return node;
         }
         let others: Vec<PathBuf> = below.iter().filter(|d| **d != backing).cloned().collect();
-        // So that they are listed among the disks.
-        others.iter().for_each(|d| drop(self.device(d)));
+        let elsewhere = others.iter().flat_map(|d| self.device(d).disks()).collect();
         let caches: Vec<String> = others.iter().map(|d| name_of(d)).collect();
         let why = format!("what of it is in the cache ({}) is read from there", caches.join(", "));
-        Arc::new(Node::Doubt { why: why.into(), below: node })
+        Arc::new(Node::Doubt { why: why.into(), elsewhere, below: node })
     }
 
     fn mapped(&mut self, dir: &Path) -> Arc<Node> {
@@ -362,7 +361,8 @@ impl<'a> Resolver<'a> {
                     }
                     let why =
                         format!("{name} is reached by {} paths, of which the first is named", paths.len());
-                    Arc::new(Node::Doubt { why: why.into(), below: node })
+                    let elsewhere = rest.iter().flat_map(|d| self.by_number(*d).disks()).collect();
+                    Arc::new(Node::Doubt { why: why.into(), elsewhere, below: node })
                 }
             },
             Kind::Error => self.gone(&format!("a part of {name} that always fails")),
@@ -402,7 +402,7 @@ impl<'a> Resolver<'a> {
         let names: Vec<String> =
             disks.iter().filter_map(|d| Some(self.leaves.get(*d)?.name.to_string())).collect();
         let why = format!("what of {name} is {how} is read from {}", names.join(", "));
-        Arc::new(Node::Doubt { why: why.into(), below: node })
+        Arc::new(Node::Doubt { why: why.into(), elsewhere: disks, below: node })
     }
 
     fn striped(&mut self, chunk_bytes: u64, stripes: &[Region], len: u64) -> Arc<Node> {
@@ -447,7 +447,7 @@ impl<'a> Resolver<'a> {
         };
         if raid.delta_disks != 0 {
             let why = format!("{name} is changing its shape");
-            return Arc::new(Node::Doubt { why: why.into(), below: node });
+            return Arc::new(Node::Doubt { why: why.into(), elsewhere: Vec::new(), below: node });
         }
         node
     }

@@ -231,6 +231,8 @@ fn what_may_be_in_a_cache_is_doubted_and_what_is_not_is_not() {
     assert_eq!(places(&doubted, &found), [("sda".to_owned(), 8192)]);
     assert!(doubted.doubt.unwrap().contains("(sdb)"));
     assert_eq!(found.leaves.len(), 2);
+    let elsewhere: Vec<&str> = doubted.elsewhere.iter().map(|d| found.leaves[*d].name.as_ref()).collect();
+    assert_eq!(elsewhere, ["sdb"]);
 
     tree.device("dm-0", "252:0", &[("size", "1000"), ("dm/name", "wc")], &["sda", "sdb"]);
     for (status, doubts) in

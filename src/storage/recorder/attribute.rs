@@ -55,6 +55,17 @@ pub(crate) fn by_map(map: &FileMap, fetched: &[ByteRange], leg: Option<u32>) -> 
     for range in fetched {
         let mut placed = 0;
         for piece in map.pieces(*range) {
+            if !piece.elsewhere.is_empty() {
+                // On its disk or on that of a cache: as a mirror whose copy is not known.
+                let below = piece.copies.iter().filter(|c| c.is_readable()).map(|c| c.place.disk);
+                let mut set: Vec<usize> = below.chain(piece.elsewhere).collect();
+                set.sort_unstable();
+                set.dedup();
+                placed += piece.len_bytes;
+                *out.sets.entry(set).or_default() += piece.len_bytes;
+                out.no_place = out.no_place.or(piece.doubt);
+                continue;
+            }
             let places = match piece.source(leg) {
                 Source::One(place) => vec![(place, Part::Data)],
                 // Computed: all of these are read. What of them the read wants itself is read once all the same.
@@ -356,6 +367,21 @@ mod tests {
         assert_eq!((placed.unattributed_bytes, placed.sets.get(&vec![1, 2])), (0, Some(&8192)));
         assert_eq!(placed.no_place.as_deref(), Some("the table needs privilege"));
         assert!(!by_map(&raid(8, 0, 2), &[r(0, 8192)], Some(7)).is_nowhere());
+    }
+
+    #[test]
+    fn what_may_be_in_a_cache_is_on_its_disk_or_on_the_caches() {
+        let runs = vec![Extent { offset: 0, physical: 0, len_bytes: 1 << 24, encoded: false }];
+        let of = |elsewhere: &[usize]| {
+            let (why, below) = ("what is in the cache is read from there".into(), Arc::new(Node::Disk(0)));
+            let below = Node::Doubt { why, elsewhere: elsewhere.to_vec(), below };
+            by_map(&FileMap::new(Extents::of(runs.clone()), Arc::new(below)), &[r(0, 8192)], None)
+        };
+        let placed = of(&[1]);
+        assert_eq!((placed.runs, placed.sets), (vec![], BTreeMap::from([(vec![0, 1], 8192)])));
+        assert!(placed.no_place.is_some_and(|why| why.contains("cache")));
+        // A doubt about something else leaves the places as they are.
+        assert_eq!(of(&[]).runs, [(Place { disk: 0, offset: 0 }, 8192, Part::Data)]);
     }
 
     #[test]
