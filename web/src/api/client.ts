@@ -11,6 +11,8 @@ export interface Problem {
   title: string;
   detail?: string;
   type?: string;
+  /** Made here, not by the server: the title is the sentence, the detail is for who mends it. */
+  local?: true;
 }
 
 export type Result<T> =
@@ -83,6 +85,7 @@ export async function call<T>(path: string, options: CallOptions = {}): Promise<
           status: response.status,
           title: "The server's answer could not be read",
           detail: error.message,
+          local: true,
         },
       };
     }
@@ -98,6 +101,7 @@ function failure(error: unknown): Result<never> {
       status: 0,
       title: "The server does not answer",
       detail: error instanceof Error ? error.message : undefined,
+      local: true,
     },
   };
 }
@@ -124,9 +128,9 @@ async function problemOf(response: Response): Promise<Problem> {
   }
 }
 
-/** A problem in one line for a person. */
+/** A problem in one line for a person: the server's sentence, without the word of HTTP for its kind. */
 export function problemText(problem: Problem): string {
-  return problem.detail && problem.detail !== problem.title
-    ? `${problem.title}: ${problem.detail}`
-    : problem.title;
+  if (problem.local) return problem.title;
+  const sentence = problem.detail?.trim();
+  return sentence ? sentence.charAt(0).toUpperCase() + sentence.slice(1) : `The server answered: ${problem.title} (${problem.status})`;
 }

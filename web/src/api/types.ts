@@ -162,6 +162,11 @@ export interface Library {
   scanning: boolean;
   /** Whether pictures are being taken from its files, behind the scan. */
   taking_pictures?: boolean;
+  /** Whether its folder was there at the last scan, and why not (for the owner). */
+  reachable?: boolean;
+  unreachable?: string;
+  /** How changes of its folders are noticed; for the owner. */
+  watching?: { by: "kernel" | "timer" | "nobody"; why?: string };
   /** Files not probed yet. */
   pending?: number;
 }

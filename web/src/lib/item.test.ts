@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Item, Stream } from "../api/types";
-import { badges, episodeCode, languageName, resolution, streamFacts, subtitleOf } from "./item";
+import { badges, episodeCode, languageName, resolution, streamFacts, subtitleOf, trackChoice } from "./item";
 
 describe("items in words", () => {
   it("names a resolution by its lines, also for a picture wider than 16:9", () => {
@@ -35,5 +35,32 @@ describe("items in words", () => {
 
   it("has no badges for an item that was not probed yet", () => {
     expect(badges(undefined)).toEqual([]);
+  });
+});
+
+describe("a track in a menu", () => {
+  const track = (part: Partial<Stream>): Stream => ({ index: 1, kind: "audio", codec: "aac", ...part });
+
+  it("is named by its language, then by what tells it apart", () => {
+    expect(trackChoice(track({ language: "eng", channels: 6, codec: "ac3" }), "x")).toEqual({ label: "English", note: "Dolby Digital 5.1" });
+    expect(trackChoice(track({ language: "deu", title: "Regiekommentar", disposition: { commentary: true }, channels: 2 }), "x")).toEqual({
+      label: "German",
+      note: "Regiekommentar · commentary · AAC stereo",
+    });
+  });
+
+  it("says of subtitles whether they are forced or for the deaf, once", () => {
+    const text = (part: Partial<Stream>) => trackChoice(track({ kind: "subtitle", codec: "subrip", language: "eng", ...part }), "x").note;
+    expect(text({ disposition: { forced: true } })).toBe("forced · SRT");
+    expect(text({ disposition: { hearing_impaired: true } })).toBe("SDH · SRT");
+    expect(text({ title: "English [SDH]", disposition: { hearing_impaired: true } })).toBe("English [SDH] · SRT");
+    expect(text({ title: "English" })).toBe("SRT");
+    expect(text({ external: "film.en.srt" })).toBe("SRT · beside the film");
+  });
+
+  it("has a name without a language, and the server's where nothing is known", () => {
+    expect(trackChoice(track({ title: "Isolated score" }), "x")).toEqual({ label: "Isolated score", note: "AAC" });
+    expect(trackChoice(track({ language: "und" }), "x")).toEqual({ label: "Track 2", note: "AAC" });
+    expect(trackChoice(undefined, "eng (aac)")).toEqual({ label: "eng (aac)", note: "" });
   });
 });

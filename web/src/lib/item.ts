@@ -110,6 +110,30 @@ export function languageName(code: string | null | undefined): string {
   }
 }
 
+/**
+ * A track as a menu names it: its language first, then what tells it from others of that language. `fallback` is what the server
+ * calls it, for a stream that the title's description does not have.
+ */
+export function trackChoice(stream: Stream | undefined, fallback: string): { label: string; note: string } {
+  if (!stream) return { label: fallback, note: "" };
+  const language = languageName(stream.language);
+  const title = stream.title?.trim() ?? "";
+  // Many files title a track with its language alone.
+  const own = title.toLowerCase() === language.toLowerCase() ? "" : title;
+  const marks = stream.disposition ?? {};
+  const says = (word: string) => own.toLowerCase().includes(word);
+  const facts = [
+    marks.forced && !says("forced") ? "forced" : "",
+    marks.hearing_impaired && !says("sdh") && !says("hearing") ? "SDH" : "",
+    marks.commentary && !says("commentary") ? "commentary" : "",
+    marks.visual_impaired && !says("descri") ? "audio description" : "",
+    stream.kind === "audio" ? [codecName(stream.codec), channels(stream.channels)].filter(Boolean).join(" ") : codecName(stream.codec),
+    stream.external ? "beside the film" : "",
+  ];
+  const label = language === "" ? own || `Track ${stream.index + 1}` : language;
+  return { label, note: [language === "" ? "" : own, ...facts].filter(Boolean).join(" · ") };
+}
+
 /** One line of facts on a stream. */
 export function streamFacts(stream: Stream): string {
   const parts: (string | false | undefined)[] = [];

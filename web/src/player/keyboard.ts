@@ -78,6 +78,21 @@ export function commandOf(key: Key): Command | null {
   }
 }
 
+/** What a key falls on. */
+export interface Place {
+  closest(selector: string): unknown;
+}
+
+/**
+ * Whether a key belongs to the element that has the focus. `pointed`: that got it from a mouse or a finger, whose user did not go
+ * there to press keys: Space pauses then, and does not press the button once more.
+ */
+export function isElements(key: string, at: Place, pointed: boolean): boolean {
+  if (at.closest("select, textarea, [role=menu], input:not([type=range])")) return true;
+  if (at.closest("input[type=range]")) return /^(Arrow|Home|End|Page)/.test(key) && !pointed;
+  return (key === "Enter" || (key === " " && !pointed)) && Boolean(at.closest("button, a"));
+}
+
 /** The keys for the help, as people read them. */
 export const KEYS: readonly [keys: string, does: string][] = [
   ["Space or K", "play, pause"],

@@ -16,6 +16,15 @@ export function bufferedAhead(video: Pick<HTMLVideoElement, "buffered" | "curren
   return 0;
 }
 
+/** Positions that are on their way to the server. */
+const saving = new Set<Promise<void>>();
+
+/** Resolves when what players have last said is saved, or after `atMostMs`: a page that shows it then shows the truth. */
+export function saved(atMostMs = 2_000): Promise<void> {
+  if (saving.size === 0) return Promise.resolve();
+  return Promise.race([Promise.all(saving).then(() => undefined), new Promise<void>((resolve) => setTimeout(resolve, atMostMs))]);
+}
+
 export class ProgressReporter {
   #video: HTMLVideoElement | undefined;
   #session: string | undefined;
@@ -51,7 +60,7 @@ export class ProgressReporter {
     // Before the first picture the position is the browser's zero, not the viewer's.
     if (!video || !this.#session || video.readyState === 0) return Promise.resolve();
     const session = this.#session;
-    return progress(
+    const told = progress(
       session,
       {
         position_s: Math.round(video.currentTime * 1000) / 1000,
@@ -64,6 +73,9 @@ export class ProgressReporter {
       if (result.problem.status === 404) this.#onLost();
       if (result.problem.status === 409) this.#onEnded();
     });
+    saving.add(told);
+    void told.finally(() => saving.delete(told));
+    return told;
   }
 
   /**

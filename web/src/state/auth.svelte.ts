@@ -11,6 +11,11 @@ class Auth {
   standing = $state<Standing>("checking");
   user = $state.raw<User | null>(null);
 
+  /** Whether this account may change the server: what it may not is not shown. */
+  get isOwner(): boolean {
+    return this.user?.role === "admin";
+  }
+
   constructor() {
     whenUnauthorised(() => this.#left());
   }
