@@ -195,17 +195,27 @@ impl Pool {
 
     /// Puts a request in the queue.
     pub(crate) fn submit(&self, job: Job) -> Result<(), StorageError> {
+        self.put(job, MAX_WAITING)
+    }
+
+    /// Puts a request in the queue however many wait: one that only gives back what is held already (closes a file), and
+    /// would have to be done by the caller otherwise. The process's limit of open files is theirs.
+    pub(crate) fn submit_release(&self, job: Job) -> Result<(), StorageError> {
+        self.put(job, usize::MAX)
+    }
+
+    fn put(&self, job: Job, most: usize) -> Result<(), StorageError> {
         // Dropped after the lock is: with the last request of a file goes the file, which asks for its own close here.
         let mut gone = Vec::new();
         let mut state = self.0.lock();
         if state.is_closed || state.is_retired {
             return Err(StorageError::Closed);
         }
-        if state.waiting.len() >= MAX_WAITING {
+        if state.waiting.len() >= most {
             for job in std::mem::take(&mut state.waiting) {
                 if (job.wanted)() { state.waiting.push_back(job) } else { gone.push(job) }
             }
-            if state.waiting.len() >= MAX_WAITING {
+            if state.waiting.len() >= most {
                 return Err(StorageError::QueueFull { device: self.0.name.clone(), waiting: MAX_WAITING });
             }
         }
@@ -594,7 +604,10 @@ mod tests {
             }
         }
         assert_eq!(refused.unwrap().kind(), spindle_base::error::ErrorKind::OverLimit);
+        let (released, wait) = mpsc::channel();
+        pool.submit_release(Job::always(0, move |_| released.send(thread::current().id()).unwrap())).unwrap();
         drop(hold);
+        assert_ne!(wait.recv_timeout(Duration::from_secs(60)).unwrap(), thread::current().id());
         assert!(pool.close(Duration::from_secs(5)));
         assert!(matches!(pool.submit(Job::always(0, |_| ())), Err(StorageError::Closed)));
     }

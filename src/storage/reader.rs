@@ -434,8 +434,8 @@ impl Inner {
     /// Closes on the reader threads: closing waits for a mount that hangs (FUSE sends a flush, NFS what is to be written),
     /// however many others still have the file open.
     fn close(&self, fd: OwnedFd) {
-        // A queue that takes no more drops it here: the threads have ended, or thousands wait.
-        let _ = self.state.device.pool.submit(Job::always(self.stream.0, move |_| drop(fd)));
+        // Dropped here where the threads have ended: the server stops, or the filesystem was unmounted.
+        let _ = self.state.device.pool.submit_release(Job::always(self.stream.0, move |_| drop(fd)));
     }
 
     fn fd(&self) -> BorrowedFd<'_> {

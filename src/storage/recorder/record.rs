@@ -17,6 +17,18 @@ pub enum AttributionMode {
     None,
 }
 
+impl AttributionMode {
+    /// The word of the wire.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::BlockTrace => "block_trace",
+            Self::SampledMap => "sampled_map",
+            Self::None => "none",
+        }
+    }
+}
+
 /// How bytes are ascribed at the moment, and why not better.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attribution {

@@ -67,6 +67,16 @@ impl Builder<'_> {
                     ..Node::new("memory", &mount.kind)
                 };
             }
+            "proc" | "sysfs" | "cgroup" | "cgroup2" | "devpts" | "securityfs" | "debugfs" | "tracefs"
+            | "configfs" | "mqueue" | "bpf" | "fusectl" | "binfmt_misc" | "selinuxfs" | "smackfs"
+            | "nsfs" | "pipefs" | "sockfs" => {
+                let why = "the kernel makes up what is in it when it is read: no disk is below it";
+                return Node {
+                    why: Some(why.to_owned()),
+                    level: Some(mount.kind.clone()),
+                    ..Node::new("memory", &mount.kind)
+                };
+            }
             "bcachefs" => return self.bcachefs(mount),
             _ => {}
         }

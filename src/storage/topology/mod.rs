@@ -75,14 +75,16 @@ pub(crate) fn finish(path: &Path, filesystem: Filesystem, mut node: Node) -> Top
     if filesystem.stopped_writes {
         advice.insert(0, advice::stopped_writes(&filesystem.kind));
     }
+    // What is in memory is on no disk, once.
+    let (columns, copies) = if node.kind == "memory" { (0, 0) } else { (shape.columns, shape.copies) };
     Topology {
         path: path.to_owned(),
         filesystem,
         advice,
         tier: tier(&node),
         node,
-        columns: shape.columns,
-        copies: shape.copies,
+        columns,
+        copies,
         disks,
         layout: shape.kind,
     }

@@ -506,6 +506,9 @@ impl Shared {
     }
 }
 
+/// Where a helper that people start by hand listens, by our advice: a folder that only root writes to.
+const HELPER_SOCKET: &str = "/run/spindle-storage-helper.sock";
+
 /// Whether it is worth while to start the helper: it must be able to have what it needs.
 fn may_trace(program: Option<&Path>) -> Result<&Path, String> {
     let program = program.ok_or_else(|| "no program is configured for the trace helper".to_owned())?;
@@ -515,7 +518,14 @@ fn may_trace(program: Option<&Path>) -> Result<&Path, String> {
     if capable || by_file {
         return Ok(program);
     }
-    Err("the block trace needs CAP_PERFMON and CAP_DAC_READ_SEARCH, which this server does not have; start `spindle storage-helper --socket` as root, or give it these capabilities".to_owned())
+    // Whole, to be copied: root's PATH need not have the program, and a socket is for one user alone.
+    Err(format!(
+        "the block trace needs CAP_PERFMON and CAP_DAC_READ_SEARCH, which this server does not have; start its helper as root, \
+         `{} storage-helper --socket {HELPER_SOCKET} --allow-uid {} --disks`, and then this server again with \
+         `--storage-helper {HELPER_SOCKET}` (docs/storage-helper.md has it as a service)",
+        program.display(),
+        rustix::process::geteuid().as_raw()
+    ))
 }
 
 fn start_helper(program: &Path) -> io::Result<(OwnedFd, Child)> {
