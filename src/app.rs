@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use spindle_base::clock::{Clock as _, SharedClock, SystemClock};
 use spindle_base::id::random_bytes;
 use spindle_base::shutdown::Shutdown;
-use spindle_library::{Controller, Library, LibraryKind, scanner};
+use spindle_library::{Controller, FollowConfig, Library, LibraryKind, scanner};
 use spindle_storage::Storage;
 use spindle_transcode::Transcoder;
 use tokio::net::{TcpListener, TcpSocket};
@@ -24,6 +24,7 @@ use crate::auth::signature::Key;
 use crate::auth::token::hex;
 use crate::config::Config;
 use crate::delivery::connection::{self, Services};
+use crate::delivery::connections::{Connections, Limits};
 use crate::http::{self, MediaLane, ServerState};
 use crate::sessions::{Parts, Sessions};
 
@@ -55,6 +56,17 @@ pub struct Rooms {
     pub scanner: Controller,
 }
 
+/// How a server stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// Everything ended by itself.
+    InOrder,
+    /// Something was still going on when the time for it was over.
+    CutOff,
+    /// A second signal came.
+    AtOnce,
+}
+
 /// The server, listening but not serving yet.
 pub struct App {
     rooms: Rooms,
@@ -65,6 +77,7 @@ pub struct App {
     libraries: Vec<String>,
     scan_on_start: bool,
     address: SocketAddr,
+    connections: Connections,
     _lock: std::fs::File,
 }
 
@@ -105,7 +118,13 @@ impl Rooms {
             library.clone(),
             Arc::new(WorkerProber::new(transcoder.clone())),
             Arc::new(DiskBackend::new(storage.clone())),
-            scanner::Config::default(),
+            scanner::Config {
+                follow: config.scan_watch.then(|| FollowConfig {
+                    interval: (config.scan_interval_s > 0)
+                        .then(|| Duration::from_secs(config.scan_interval_s)),
+                }),
+                ..scanner::Config::default()
+            },
             shutdown.clone(),
         );
         Ok(Self { clock, shutdown, library, storage, transcoder, scanner })
@@ -120,15 +139,16 @@ impl Rooms {
         for setting in &config.libraries {
             let kind: LibraryKind = setting.kind.parse()?;
             let path = absolute(&setting.path)?;
-            let library = self.library.ensure_library(kind, &path).await?;
+            let library = self.library.ensure_library(kind, &path, &setting.name).await?;
             ids.push(library.id);
         }
         Ok(ids)
     }
 
-    /// Stops in the order of use: scans and workers, disks, the index last.
-    pub async fn close(self) {
-        if !self.shutdown.close(DRAIN).await {
+    /// Stops in the order of use: scans and workers, disks, the index last. Whether all of it ended in time.
+    pub async fn close(self) -> bool {
+        let ended = self.shutdown.close(DRAIN).await;
+        if !ended {
             tracing::warn!("some tasks did not end in time");
         }
         let (storage, library) = (self.storage, self.library);
@@ -138,7 +158,9 @@ impl Rooms {
         });
         if closed.await.is_err() {
             tracing::error!("closing the index failed");
+            return false;
         }
+        ended
     }
 }
 
@@ -206,7 +228,13 @@ impl App {
             shutdown: rooms.shutdown.token(),
         };
         let attribution = rooms.storage.attribution();
-        tracing::info!(%address, data_dir = %config.data_dir.display(), ?attribution, "started");
+        tracing::info!(
+            %address,
+            data_dir = %config.data_dir.display(),
+            attribution = attribution.mode.word(),
+            why = attribution.why.as_deref(),
+            "started"
+        );
         let transcoder = rooms.transcoder.clone();
         rooms.shutdown.spawn("worker-check", async move {
             if let Err(why) = transcoder.ready().await {
@@ -222,6 +250,11 @@ impl App {
             libraries: ids,
             scan_on_start: config.scan_on_start,
             address,
+            connections: Connections::new(Limits {
+                total: MAX_CONNECTIONS,
+                per_address: config.connections_per_address,
+                proxies: config.proxies,
+            }),
             _lock: lock,
         })
     }
@@ -239,31 +272,39 @@ impl App {
     }
 
     /// Serves until `stop` resolves, then stops in order, or at once when `at_once` resolves.
-    pub async fn run_until(self, stop: impl Future<Output = ()>, at_once: impl Future<Output = ()>) {
+    pub async fn run_until(
+        self,
+        stop: impl Future<Output = ()>,
+        at_once: impl Future<Output = ()>,
+    ) -> Stopped {
         self.ready.store(true, Ordering::Release);
         if self.scan_on_start {
             self.request_scans().await;
         }
-        let permits = Arc::new(tokio::sync::Semaphore::new(MAX_CONNECTIONS));
         tokio::select! {
-            () = accept(&self.listener, &self.services, &permits) => {}
+            () = accept(&self.listener, &self.services, &self.connections) => {}
             () = stop => tracing::info!("stopping; a second signal stops at once"),
         }
         self.ready.store(false, Ordering::Release);
         let stopping = async {
             self.sessions.close_all().await;
             self.services.shutdown.cancel();
-            // Every connection gives its permit back when it ends.
-            let all = u32::try_from(MAX_CONNECTIONS).unwrap_or(u32::MAX);
-            let drained = tokio::time::timeout(DRAIN, permits.acquire_many(all)).await;
-            if drained.is_err() {
-                tracing::warn!("some connections were cut off");
+            let cut_off = self.connections.drain(DRAIN).await;
+            if cut_off > 0 {
+                tracing::warn!(connections = cut_off, "answers were cut off that clients were still reading");
             }
-            self.rooms.close().await;
+            let ended = self.rooms.close().await;
+            if cut_off == 0 && ended { Stopped::InOrder } else { Stopped::CutOff }
         };
         tokio::select! {
-            () = stopping => tracing::info!("stopped"),
-            () = at_once => tracing::warn!("stopped at once"),
+            stopped = stopping => {
+                tracing::info!("stopped");
+                stopped
+            }
+            () = at_once => {
+                tracing::warn!("stopped at once");
+                Stopped::AtOnce
+            }
         }
     }
 
@@ -326,18 +367,16 @@ fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
 }
 
 /// Accepts until the listener breaks for good. Out of descriptors it waits for one to come back.
-async fn accept(listener: &TcpListener, services: &Services, permits: &Arc<tokio::sync::Semaphore>) {
-    loop {
-        let Ok(permit) = Arc::clone(permits).acquire_owned().await else {
-            return;
-        };
+async fn accept(listener: &TcpListener, services: &Services, connections: &Connections) {
+    while let Some(room) = connections.room().await {
         match listener.accept().await {
             Ok((socket, peer)) => {
+                let Some(admitted) = connections.admit(room, peer.ip()) else {
+                    connection::refuse(&socket);
+                    continue;
+                };
                 let services = services.clone();
-                tokio::spawn(async move {
-                    connection::serve(socket, peer, services).await;
-                    drop(permit);
-                });
+                admitted.run(|flow| connection::serve(socket, peer, services, flow));
             }
             Err(error) => {
                 tracing::warn!(%error, "unable to accept a connection");

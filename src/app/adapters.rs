@@ -50,7 +50,18 @@ impl Backend for DiskBackend {
         let again = self.runtime.block_on(file.open_again()).map_err(to_io)?;
         Ok(Box::new(again))
     }
+
+    fn rests(&self, folder: &Path) -> bool {
+        let Some(volume) = self.storage.known_volume(folder).topology else { return false };
+        let figures = self.storage.disk_figures();
+        let disks = figures.iter().filter(|f| volume.disks.contains(&f.rate.disk));
+        disks.into_iter().any(|f| f.asleep == Some(true) || f.quiet_s >= LEFT_ALONE_S)
+    }
 }
+
+/// How long a disk may have had nothing to do before it is let alone: the usual spin-down times begin at ten minutes, and a look
+/// every quarter of an hour would keep it awake for ever.
+const LEFT_ALONE_S: u64 = 300;
 
 fn to_io(error: spindle_storage::StorageError) -> io::Error {
     let kind = match error.kind() {

@@ -28,7 +28,12 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
         arguments.common.libraries.iter().cloned().partition(|l| l.contains('='));
     let common = Common { data_dir: arguments.common.data_dir.clone(), libraries: added };
     let names: Vec<String> = named.into_iter().chain(arguments.name.clone()).collect();
-    let config = common.layers(None)?.build().map_err(|e| Failure::Usage(e.to_string()))?;
+    let mut config = common.layers(None)?.build().map_err(|e| Failure::Usage(e.to_string()))?;
+    if config.libraries.is_empty() {
+        super::existing(&config)?;
+    }
+    // It ends with the scan.
+    config.scan_watch = false;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = runtime.block_on(async {
         let rooms = Rooms::open(&config)?;

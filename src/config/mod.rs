@@ -5,7 +5,7 @@ pub(crate) mod regular_file;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use spindle_storage::HelperMode;
@@ -104,24 +104,56 @@ const KEYS: &[Key] = &[
         default: "true",
         about: "record which disk served every byte of every stream: true or false",
     },
-    Key { name: "storage.read_chunk_bytes", default: "2097152", about: "bytes of one read from a disk" },
+    Key {
+        name: "storage.read_chunk_bytes",
+        default: "2097152",
+        about: "bytes of one read from a disk: 65536 to 67108864",
+    },
     Key {
         name: "transcode.worker",
         default: "",
         about: "the worker program; default: spindle-transcode beside this program",
     },
-    Key { name: "transcode.cache_bytes", default: "2147483648", about: "most bytes of segments kept" },
-    Key { name: "transcode.max_workers", default: "4", about: "most workers at once" },
-    Key { name: "transcode.run_ahead", default: "4", about: "segments a worker may be ahead of its viewers" },
+    Key {
+        name: "transcode.cache_bytes",
+        default: "2147483648",
+        about: "most bytes of segments kept in the data directory: 67108864 or more",
+    },
+    Key { name: "transcode.max_workers", default: "4", about: "most workers at once: 1 to 64" },
+    Key {
+        name: "transcode.run_ahead",
+        default: "4",
+        about: "segments a worker may be ahead of its viewers: 1 to 64",
+    },
     Key {
         name: "sessions.idle_s",
         default: "90",
-        about: "seconds without a request or report after which a session ends",
+        about: "seconds without a request or report after which a session ends: 5 to 86400",
     },
     Key {
         name: "scan.on_start",
         default: "true",
         about: "look for changed files when the server starts: true or false",
+    },
+    Key {
+        name: "scan.watch",
+        default: "true",
+        about: "notice new, changed and removed files while the server runs: true or false",
+    },
+    Key {
+        name: "scan.interval_s",
+        default: "900",
+        about: "seconds between looks at folders that the kernel does not watch: 60 to 604800, 0 for never",
+    },
+    Key {
+        name: "connections.per_address",
+        default: "256",
+        about: "most connections from one address, which this machine itself has not: 8 to 8192, 0 for no limit",
+    },
+    Key {
+        name: "connections.proxies",
+        default: "",
+        about: "addresses of reverse proxies, separated by commas, which have no limit of their own",
     },
 ];
 
@@ -165,8 +197,18 @@ pub struct Config {
     pub session_idle_s: u64,
     /// Scan at start.
     pub scan_on_start: bool,
+    /// Watch folders.
+    pub scan_watch: bool,
+    /// Seconds between looks at folders that cannot be watched; 0: never.
+    pub scan_interval_s: u64,
+    /// Connections of one address; 0: no limit.
+    pub connections_per_address: usize,
+    /// Addresses that many people come from.
+    pub proxies: Vec<IpAddr>,
     /// Libraries to make sure of.
     pub libraries: Vec<LibrarySetting>,
+    /// Where each library stands.
+    library_origins: Vec<Origin>,
     /// Every value with its origin, in the order of the key table.
     origins: Vec<(String, String, Origin)>,
 }
@@ -332,7 +374,22 @@ impl Layers {
                 "a number of seconds from 5 to 86400",
             )?,
             scan_on_start: self.parsed("scan.on_start", "true or false")?,
+            scan_watch: self.parsed("scan.watch", "true or false")?,
+            scan_interval_s: self.within_or_zero(
+                "scan.interval_s",
+                60,
+                604_800,
+                "0 or a number of seconds from 60 to 604800",
+            )?,
+            connections_per_address: self.within_or_zero(
+                "connections.per_address",
+                8,
+                8192,
+                "0 or a number from 8 to 8192",
+            )?,
+            proxies: self.proxies()?,
             libraries: self.libraries.iter().map(|(l, _)| l.clone()).collect(),
+            library_origins: self.libraries.iter().map(|(_, origin)| origin.clone()).collect(),
             origins: self.origins(),
         };
         Ok(config)
@@ -365,28 +422,53 @@ impl Layers {
         Ok(value)
     }
 
+    /// The same, where 0 means that there is none.
+    fn within_or_zero<T: std::str::FromStr + PartialOrd + Default>(
+        &self,
+        key: &str,
+        least: T,
+        most: T,
+        wanted: &'static str,
+    ) -> Result<T, ConfigError> {
+        let value: T = self.parsed(key, wanted)?;
+        if value == T::default() { Ok(value) } else { self.within(key, least, most, wanted) }
+    }
+
+    fn proxies(&self) -> Result<Vec<IpAddr>, ConfigError> {
+        let given = self.text("connections.proxies").split(',').map(str::trim).filter(|a| !a.is_empty());
+        given
+            .map(|a| a.parse())
+            .collect::<Result<_, _>>()
+            .map_err(|_| self.wrong("connections.proxies", "a list of IP addresses, separated by commas"))
+    }
+
     fn origins(&self) -> Vec<(String, String, Origin)> {
-        let keys = KEYS.iter().filter_map(|k| {
-            let (value, origin) = self.values.get(k.name)?;
-            Some((k.name.to_owned(), value.clone(), origin.clone()))
-        });
-        let libraries = self.libraries.iter().map(|(l, origin)| {
-            let value = format!("{}={}", l.kind, l.path.display());
-            ("library".to_owned(), value, origin.clone())
-        });
-        keys.chain(libraries).collect()
+        KEYS.iter()
+            .filter_map(|k| {
+                let (value, origin) = self.values.get(k.name)?;
+                Some((k.name.to_owned(), value.clone(), origin.clone()))
+            })
+            .collect()
     }
 }
 
 impl Config {
-    /// The settings as TOML lines with the origin of each as a comment.
+    /// The settings as a TOML file that says the same, with the origin of each as a comment.
     #[must_use]
     pub fn print(&self) -> String {
+        let quoted = |value: &str| toml::Value::String(value.to_owned());
         let mut out = String::new();
         for (key, value, origin) in &self.origins {
             let about = KEYS.iter().find(|k| k.name == key).map_or("", |k| k.about);
-            let value = toml::Value::String(value.clone());
-            out.push_str(&format!("{key} = {value}  # {origin}; {about}\n"));
+            out.push_str(&format!("{key} = {}  # {origin}; {about}\n", quoted(value)));
+        }
+        for (library, origin) in self.libraries.iter().zip(&self.library_origins) {
+            out.push_str(&format!(
+                "\n[[library]]  # {origin}\nkind = {}\npath = {}\nname = {}\n",
+                quoted(&library.kind),
+                quoted(&library.path.display().to_string()),
+                quoted(&library.name)
+            ));
         }
         out
     }
@@ -490,6 +572,40 @@ mod tests {
             error.to_string(),
             "setting `transcode.max_workers` (flag): `0` is not a number from 1 to 64"
         );
+    }
+
+    #[test]
+    fn what_is_printed_is_a_settings_file_that_says_the_same() {
+        let mut given = layers("data_dir = \"/d\"\n[scan]\ninterval_s = 0\n");
+        given.library("movies=/b/Films \\ \"new\"", Origin::Flag).expect("valid");
+        let printed = given.build().expect("valid").print();
+        assert!(printed.contains("scan.interval_s = \"0\""), "{printed}");
+        let again = layers(&printed).build().expect("valid");
+        assert_eq!((again.scan_interval_s, again.libraries[0].name.as_str()), (0, "Films \\ \"new\""));
+    }
+
+    #[test]
+    fn proxies_are_addresses_and_a_limit_is_a_limit_or_none() {
+        let build = |key: &str, value: &str| {
+            let mut layers = layers("data_dir = \"/d\"\n");
+            layers.set(key, value, Origin::Flag).expect("known");
+            layers.build().map_err(|e| e.to_string())
+        };
+        assert_eq!(build("connections.proxies", " 192.0.2.1, ::1 ").expect("valid").proxies.len(), 2);
+        assert!(build("connections.proxies", "proxy.example").is_err());
+        assert_eq!(build("connections.per_address", "0").expect("valid").connections_per_address, 0);
+        assert!(build("connections.per_address", "7").is_err());
+        assert!(build("scan.interval_s", "59").is_err());
+    }
+
+    #[test]
+    fn every_setting_is_documented_as_the_program_says_it() {
+        let text = include_str!("../../docs/config.md");
+        for key in KEYS {
+            let default = if key.default.is_empty() { String::new() } else { format!("`{}`", key.default) };
+            let row = format!("| `{}` | {default} | {} |", key.name, key.about);
+            assert!(text.contains(&row), "docs/config.md lacks: {row}");
+        }
     }
 
     #[test]

@@ -29,10 +29,11 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use spindle_base::clock::SharedClock;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use super::connections::Flow;
 use super::lane::{self, Sent};
 use super::problem::Problem;
 use super::reply::{Reply, chain};
@@ -44,6 +45,12 @@ const MAX_FIELDS: usize = 96;
 /// Time for a head to arrive once it has begun, and for a connection to lie idle.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
+/// How long a client may take nothing of an answer that is no film: what it was sent stays in memory until then.
+const STALLED_READER: Duration = Duration::from_secs(75);
+/// The same for films: a paused player stops reading.
+const PAUSED_PLAYER: Duration = Duration::from_secs(4 * 60 * 60);
+/// What HTTP/2 holds of one answer that its client does not read.
+const MAX_SEND_BYTES: usize = 64 << 10;
 
 /// A request of the fast lane: no body by construction.
 pub struct MediaRequest {
@@ -79,15 +86,28 @@ pub struct Services {
     pub shutdown: CancellationToken,
 }
 
+/// Answers a connection beyond what its address may have, as far as that takes no waiting.
+pub fn refuse(socket: &TcpStream) {
+    const DETAIL: &str = r#"{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"this address has too many connections open; close some"}"#;
+    let text = format!(
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\n\
+         Content-Length: {}\r\nRetry-After: 10\r\nConnection: close\r\n\r\n{DETAIL}",
+        DETAIL.len()
+    );
+    if let Err(error) = socket.try_write(text.as_bytes()) {
+        tracing::trace!(%error, "a refusal was not sent");
+    }
+}
+
 /// Serves a connection until either side closes it.
-pub async fn serve(socket: TcpStream, peer: SocketAddr, services: Services) {
+pub async fn serve(socket: TcpStream, peer: SocketAddr, services: Services, flow: Arc<Flow>) {
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%peer, %error, "unable to set TCP_NODELAY");
     }
     if let Err(error) = keep_alive_probes(&socket) {
         tracing::debug!(%peer, %error, "unable to set TCP keepalive");
     }
-    if let Err(error) = drive(socket, peer, services).await {
+    if let Err(error) = drive(socket, peer, services, &flow).await {
         tracing::debug!(%peer, error = %error, "connection ended");
     }
 }
@@ -101,7 +121,12 @@ fn keep_alive_probes(socket: &TcpStream) -> rustix::io::Result<()> {
     sockopt::set_tcp_keepcnt(socket, 4)
 }
 
-async fn drive(mut socket: TcpStream, peer: SocketAddr, services: Services) -> io::Result<()> {
+async fn drive(
+    mut socket: TcpStream,
+    peer: SocketAddr,
+    services: Services,
+    flow: &Arc<Flow>,
+) -> io::Result<()> {
     let mut buffer = Vec::new();
     loop {
         let next = tokio::select! {
@@ -111,8 +136,8 @@ async fn drive(mut socket: TcpStream, peer: SocketAddr, services: Services) -> i
         match next {
             Next::Closed => return Ok(()),
             // On the heap: a connection of the fast lane should not hold the room that hyper would need.
-            Next::Http2 => return Box::pin(http2(socket, buffer, peer, &services)).await,
-            Next::Http1 => match Box::pin(http1(socket, buffer, peer, &services)).await? {
+            Next::Http2 => return Box::pin(http2(socket, buffer, peer, &services, flow)).await,
+            Next::Http1 => match Box::pin(http1(socket, buffer, peer, &services, flow)).await? {
                 Some((again, sniffed)) => (socket, buffer) = (again, sniffed),
                 None => return Ok(()),
             },
@@ -121,7 +146,7 @@ async fn drive(mut socket: TcpStream, peer: SocketAddr, services: Services) -> i
                 let keep = head.keep_alive && !services.shutdown.is_cancelled();
                 let reply = services.media.answer(head.into_request(peer)).await;
                 let now = services.clock.unix_us();
-                match lane::send(&socket, &method, version, keep, now, reply).await {
+                match lane::send((&socket, flow), &method, version, keep, now, reply).await {
                     Ok(Sent::KeepAlive) => {}
                     Ok(Sent::Close) => return Ok(()),
                     Err(error @ lane::LaneError::Client(_)) => {
@@ -290,8 +315,14 @@ fn keeps_alive(headers: &HeaderMap, version: Version) -> bool {
     if has("close") { false } else { version == Version::HTTP_11 || has("keep-alive") }
 }
 
-async fn http2(socket: TcpStream, buffer: Vec<u8>, peer: SocketAddr, services: &Services) -> io::Result<()> {
-    let io = TokioIo::new(Sniffed::new(socket, buffer, Arc::new(Turn::default())));
+async fn http2(
+    socket: TcpStream,
+    buffer: Vec<u8>,
+    peer: SocketAddr,
+    services: &Services,
+    flow: &Arc<Flow>,
+) -> io::Result<()> {
+    let io = TokioIo::new(Sniffed::new(socket, buffer, Arc::new(Turn::default()), Arc::clone(flow)));
     let router = services.router.clone();
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         let router = router.clone();
@@ -303,6 +334,7 @@ async fn http2(socket: TcpStream, buffer: Vec<u8>, peer: SocketAddr, services: &
         .keep_alive_interval(Duration::from_secs(60))
         // Each stream that nobody reads holds a buffer.
         .max_concurrent_streams(32)
+        .max_send_buf_size(MAX_SEND_BYTES)
         .max_header_list_size(u32::try_from(MAX_HEAD_BYTES).unwrap_or(u32::MAX));
     let mut connection = std::pin::pin!(builder.serve_connection(io, service));
     let result = tokio::select! {
@@ -331,12 +363,16 @@ async fn http1(
     buffer: Vec<u8>,
     peer: SocketAddr,
     services: &Services,
+    flow: &Arc<Flow>,
 ) -> io::Result<Option<(TcpStream, Vec<u8>)>> {
     let turn = Arc::new(Turn::default());
-    let io = TokioIo::new(Sniffed::new(socket, buffer, Arc::clone(&turn)));
+    let io = TokioIo::new(Sniffed::new(socket, buffer, Arc::clone(&turn), Arc::clone(flow)));
     let router = services.router.clone();
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         turn.begin();
+        if is_film(request.uri().path()) {
+            turn.set(FILM);
+        }
         let request = request.map(|body| Body::new(Tracked::new(body, Side::Request, &turn)));
         let (router, turn) = (router.clone(), Arc::clone(&turn));
         Box::pin(async move {
@@ -383,6 +419,13 @@ const REQUEST_BODY: u8 = 1;
 const RESPONSE_BODY: u8 = 2;
 const UNFLUSHED: u8 = 4;
 const HEAD_BEGUN: u8 = 8;
+/// Not a state of the turn: the answer is a film, whose reader may pause.
+const FILM: u8 = 16;
+
+/// Whether a path's answer is played as it comes.
+fn is_film(path: &str) -> bool {
+    path.starts_with("/media/") || path.starts_with("/stream/")
+}
 
 impl Turn {
     fn begin(&self) {
@@ -405,7 +448,12 @@ impl Turn {
     }
 
     fn is_between(&self) -> bool {
-        self.0.load(Ordering::Acquire) == 0
+        self.0.load(Ordering::Acquire) & !FILM == 0
+    }
+
+    /// How long the client may take nothing.
+    fn patience(&self) -> Duration {
+        if self.0.load(Ordering::Acquire) & FILM == 0 { STALLED_READER } else { PAUSED_PLAYER }
     }
 }
 
@@ -482,15 +530,33 @@ struct Sniffed {
     buffer: Vec<u8>,
     turn: Arc<Turn>,
     media_next: bool,
+    /// Told when the client takes nothing.
+    flow: Arc<Flow>,
+    /// Runs while it takes nothing.
+    patience: Option<Pin<Box<Sleep>>>,
 }
 
 impl Sniffed {
     /// `buffer` was classified already: it is hyper's.
-    fn new(socket: TcpStream, buffer: Vec<u8>, turn: Arc<Turn>) -> Self {
+    fn new(socket: TcpStream, buffer: Vec<u8>, turn: Arc<Turn>, flow: Arc<Flow>) -> Self {
         if !buffer.is_empty() {
             turn.set(HEAD_BEGUN);
         }
-        Self { socket, buffer, turn, media_next: false }
+        Self { socket, buffer, turn, media_next: false, flow, patience: None }
+    }
+
+    /// What a write came to. One that waits does so only for so long: hyper itself would wait for ever.
+    fn written(&mut self, cx: &mut Context<'_>, write: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if write.is_ready() {
+            self.flow.moves();
+            self.patience = None;
+            return write;
+        }
+        self.flow.waits();
+        let limit = self.turn.patience();
+        let patience = self.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+        ready!(patience.as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
@@ -536,7 +602,8 @@ impl AsyncRead for Sniffed {
 
 impl AsyncWrite for Sniffed {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write(cx, bytes)
+        let write = Pin::new(&mut self.socket).poll_write(cx, bytes);
+        self.written(cx, write)
     }
 
     fn poll_write_vectored(
@@ -544,7 +611,8 @@ impl AsyncWrite for Sniffed {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write_vectored(cx, bufs)
+        let write = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
+        self.written(cx, write)
     }
 
     fn is_write_vectored(&self) -> bool {

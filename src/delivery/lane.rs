@@ -24,6 +24,7 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
+use super::connections::Flow;
 use super::reply::{Part, Reply, Source, read_segment, segment_ready};
 
 /// Bytes asked for at once: large enough that a rotating disk transfers for as long as it
@@ -73,12 +74,12 @@ pub enum LaneError {
 
 /// Writes `reply` to the socket; a problem document instead if the first bytes of its file cannot be read.
 ///
-/// `keep_alive`: whether the request allows another one after it.
+/// `flow` hears when the client takes nothing. `keep_alive`: whether the request allows another one after it.
 ///
 /// # Errors
 /// `LaneError`; bytes may have gone out already.
 pub async fn send(
-    socket: &TcpStream,
+    (socket, flow): (&TcpStream, &Flow),
     method: &Method,
     version: Version,
     keep_alive: bool,
@@ -99,7 +100,7 @@ pub async fn send(
     }
     let head = head(&reply, version, keep_alive, now_us);
     let flags = if sends_body { SendFlags::MORE } else { SendFlags::empty() };
-    let mut outlet = Outlet::new(socket);
+    let mut outlet = Outlet::new(socket, flow);
     outlet.write_all(&head, flags).await?;
     drop(head);
     // A paced reader takes hours: what it waits with counts a thousandfold.
@@ -161,6 +162,8 @@ fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 /// The socket, and how long its client may leave it full.
 struct Outlet<'a> {
     socket: &'a TcpStream,
+    /// Told when the client takes nothing, so that a stop does not wait for it.
+    flow: &'a Flow,
     /// Set at the first wait and looked at when it runs out: to set a timer at every wait would cost more than the wait.
     patience: Option<Pin<Box<Sleep>>>,
     /// The client has taken something since `patience` was set.
@@ -168,8 +171,8 @@ struct Outlet<'a> {
 }
 
 impl<'a> Outlet<'a> {
-    fn new(socket: &'a TcpStream) -> Self {
-        Self { socket, patience: None, is_moving: false }
+    fn new(socket: &'a TcpStream, flow: &'a Flow) -> Self {
+        Self { socket, flow, patience: None, is_moving: false }
     }
 
     async fn write_all(&mut self, mut bytes: &[u8], flags: SendFlags) -> Result<(), LaneError> {
@@ -190,6 +193,7 @@ impl<'a> Outlet<'a> {
             match self.socket.try_io(Interest::WRITABLE, || operation().map_err(io::Error::from)) {
                 Ok(sent) => {
                     self.is_moving = true;
+                    self.flow.moves();
                     return Ok(sent);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -205,6 +209,7 @@ impl<'a> Outlet<'a> {
         if let Poll::Ready(ready) = self.socket.poll_write_ready(cx) {
             return Poll::Ready(ready);
         }
+        self.flow.waits();
         let patience = self.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(STALLED_CLIENT)));
         while patience.as_mut().poll(cx).is_ready() {
             if !std::mem::take(&mut self.is_moving) {

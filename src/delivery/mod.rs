@@ -4,6 +4,7 @@
 //! Knows files and segments as sources of bytes; not sessions, items or plans.
 
 pub mod connection;
+pub mod connections;
 pub mod entity;
 pub mod lane;
 pub mod problem;

@@ -133,7 +133,7 @@ fn with_clock(text: &[u8]) -> Bytes {
 }
 
 async fn text(session: &Session, source: &SubtitleSource, tools: &Tools<'_>) -> Result<Bytes, Problem> {
-    let Some(path) = &source.path else {
+    let Some((path, root)) = &source.path else {
         let key = key(&session.file, source.stream);
         let _turn = match tools.cache.turn(&key).await? {
             Turn::Known(known) => return told(known),
@@ -145,6 +145,12 @@ async fn text(session: &Session, source: &SubtitleSource, tools: &Tools<'_>) -> 
         tools.cache.put(key, Ok(text.clone()));
         return Ok(text);
     };
+    let (asked, within) = (path.clone(), root.clone());
+    let inside = tokio::task::spawn_blocking(move || spindle_library::stays_inside(&within, &asked)).await;
+    if !inside.unwrap_or(false) {
+        let detail = "the subtitle file is gone, or a link that leads out of the library";
+        return Err(Problem::new(ErrorKind::NotFound, detail));
+    }
     let file = tools.storage.open(path, StreamId::BACKGROUND).await?;
     let key = key(&file, source.stream);
     let turn = match tools.cache.turn(&key).await? {

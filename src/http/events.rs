@@ -110,6 +110,10 @@ fn of_library(event: &library::Event, owns: bool) -> Event {
             let report = owns.then_some(report);
             named("scan", &json!({ "library": library, "phase": "finished", "report": report }))
         }
+        E::Watching { library, watching } => {
+            let watching = owns.then_some(watching);
+            named("notice", &json!({ "code": "watching", "library": library, "watching": watching }))
+        }
         E::ScanFailed { library, reason } => {
             let reason = owns.then_some(reason);
             named("scan", &json!({ "library": library, "phase": "failed", "reason": reason }))

@@ -19,7 +19,7 @@
 //! libraries().await -> Result<Vec<LibraryInfo>>;      library(id).await -> Result<LibraryInfo>;
 //! library_named(name).await -> Result<LibraryInfo>;
 //! add_library(NewLibrary).await -> Result<LibraryInfo>;
-//! ensure_library(kind, &Path).await -> Result<LibraryInfo>;                   // --library KIND=PATH
+//! ensure_library(kind, &Path, name).await -> Result<LibraryInfo>;             // --library KIND=PATH
 //! update_library(id, LibraryPatch).await -> Result<LibraryInfo>;   remove_library(id).await -> Result<()>;
 //! unreadable(Option<library id>, limit, offset).await -> Result<Page<UnreadableFile>>;
 //!
@@ -62,6 +62,8 @@
 //! controller.request(library_id);                            // returns at once; coalesces
 //! controller.scan(library_id).await -> Result<ScanReport>;   // the same, and waits for its end
 //! controller.scanning() -> Vec<String>;                      // ids of libraries
+//! controller.watching(library_id) -> Watching;               // who notices changes of its folders
+//! controller.forget(library_id);                             // after remove_library
 //! ```
 //!
 //! Every id that a client sends is taken as an opaque string; one that nothing has is
@@ -92,7 +94,8 @@ use tokio::sync::broadcast;
 
 pub use error::{LibraryError, Result};
 pub use scanner::{
-    Backend, BoxFuture, Controller, DirectBackend, InputFile, MediaSource, Picture, ProbeError, Prober,
+    Backend, BoxFuture, Controller, DirectBackend, FollowConfig, InputFile, MediaSource, Picture, ProbeError,
+    Prober, WatchedBy, Watching, stays_inside,
 };
 pub use types::*;
 
@@ -157,6 +160,12 @@ impl Library {
                 noting: Mutex::default(),
             }),
         })
+    }
+
+    /// Whether there is an index in `data_dir`. Touches nothing.
+    #[must_use]
+    pub fn is_in(data_dir: &Path) -> bool {
+        data_dir.join(DATABASE).is_file()
     }
 
     /// Finishes what was accepted and closes the database. Blocks; later requests fail.

@@ -451,6 +451,8 @@ pub struct ExternalSubtitle {
     pub stream: u32,
     /// Where it is.
     pub path: PathBuf,
+    /// The library's folder, which it must not lead out of ([`crate::stays_inside`]).
+    pub root: PathBuf,
     /// FFmpeg's codec name: `subrip`, `webvtt`, `ass`, `dvd_subtitle`, `hdmv_pgs_subtitle`.
     pub codec: String,
 }
@@ -502,6 +504,11 @@ pub struct LibraryInfo {
     /// What a person should look at: a folder that is not there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
+    /// Whether its folders were there at the last scan. One that is not has no titles, or keeps those that it had.
+    pub reachable: bool,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreachable: Option<String>,
 }
 
 /// A library to be made.
@@ -721,6 +728,13 @@ pub enum Event {
         library: String,
         /// What it did.
         report: ScanReport,
+    },
+    /// How changes of a library's folders are noticed is another than before.
+    Watching {
+        /// Which library.
+        library: String,
+        /// How.
+        watching: crate::Watching,
     },
     /// A scan could not be made.
     ScanFailed {

@@ -145,8 +145,8 @@ pub struct SubtitleSource {
     pub codec: String,
     /// ISO 639-2/T, a prior for the text's alphabet.
     pub language: Option<String>,
-    /// The file beside the film; absent when it is inside.
-    pub path: Option<PathBuf>,
+    /// The file beside the film, and the library's folder that it must not lead out of; absent when it is inside.
+    pub path: Option<(PathBuf, PathBuf)>,
 }
 
 impl Sessions {
@@ -495,7 +495,11 @@ fn subtitle_sources(info: &MediaInfo, part: &PlayFile) -> Vec<SubtitleSource> {
         stream: stream.index,
         codec: stream.codec.clone(),
         language: stream.language.clone(),
-        path: part.external.iter().find(|e| e.stream == stream.index).map(|e| e.path.clone()),
+        path: part
+            .external
+            .iter()
+            .find(|e| e.stream == stream.index)
+            .map(|e| (e.path.clone(), e.root.clone())),
     })
     .collect()
 }

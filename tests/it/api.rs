@@ -430,3 +430,47 @@ fn storage_lists_a_volume_once_with_all_the_libraries_on_it_and_answers_from_mem
     let second = on(&owner.get("/api/v1/storage").json()).expect("the same volume");
     assert_eq!(second["disks"], volume["disks"]);
 }
+
+#[test]
+fn a_folder_is_added_once_and_a_second_time_says_whose_it_is() {
+    let app = TestApp::start(|dir| std::fs::create_dir(dir.join("Old")).expect("made"));
+    let owner = app.owner();
+    let add = |path: &str| {
+        owner.post("/api/v1/libraries", &json!({"name": "Again", "kind": "movies", "path": path}))
+    };
+    let folder = app.library.to_str().expect("UTF-8");
+    for path in [folder.to_owned(), format!("{folder}/"), format!("{folder}/."), format!("{folder}/Old")] {
+        let answer = add(&path);
+        assert_eq!(answer.status, 409, "{path}: {}", answer.text());
+        let detail = answer.json()["detail"].as_str().expect("a sentence").to_owned();
+        assert!(detail.contains("the library `Movies` (movies)"), "{detail}");
+    }
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    assert_eq!(add(elsewhere.path().to_str().expect("UTF-8")).status, 201);
+}
+
+#[test]
+fn a_library_says_whether_its_folder_is_there_and_who_notices_changes() {
+    let app = TestApp::start(|_| {});
+    let owner = app.owner();
+    let until = |holds: &dyn Fn(&Value) -> bool| {
+        let until = spindle_base::clock::instant() + std::time::Duration::from_secs(60);
+        loop {
+            let library = owner.get("/api/v1/libraries").json()["items"][0].clone();
+            if holds(&library) {
+                return;
+            }
+            assert!(spindle_base::clock::instant() < until, "{library}");
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    };
+    until(&|l| l["watching"]["by"] == "kernel" && l["reachable"] == true);
+    // Nobody asks for a scan.
+    let away = app.library.with_extension("away");
+    std::fs::rename(&app.library, &away).expect("moved");
+    until(&|l| l["reachable"] == false && l["unreachable"].is_string() && l["watching"]["by"] == "timer");
+    std::fs::rename(&away, &app.library).expect("moved back");
+    let id = owner.get("/api/v1/libraries").json()["items"][0]["id"].as_str().expect("an id").to_owned();
+    assert_eq!(owner.post(&format!("/api/v1/libraries/{id}/scan"), &json!({})).status, 202);
+    until(&|l| l["watching"]["by"] == "kernel" && l["reachable"] == true && l["unreachable"].is_null());
+}

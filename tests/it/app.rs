@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use spindle::app::App;
+use spindle::app::{App, Stopped};
 use spindle::config::{Layers, Origin};
 use spindle_base::clock::instant;
 use tokio::sync::oneshot;
@@ -18,7 +18,7 @@ pub(crate) struct TestApp {
     pub(crate) address: SocketAddr,
     pub(crate) library: PathBuf,
     stop: Option<oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    thread: Option<std::thread::JoinHandle<Stopped>>,
     _dir: tempfile::TempDir,
 }
 
@@ -64,8 +64,8 @@ impl TestApp {
                 let stop = async {
                     let _stopped_or_dropped = stopped.await;
                 };
-                app.run_until(stop, std::future::pending()).await;
-            });
+                app.run_until(stop, std::future::pending()).await
+            })
         });
         let address = address.recv().expect("the server listens");
         Self { address, library, stop: Some(stop), thread: Some(thread), _dir: dir }
@@ -84,6 +84,13 @@ impl TestApp {
         let client = app.owner();
         let id = client.wait_for_items(1)[0]["id"].as_str().expect("an id").to_owned();
         (app, client, id)
+    }
+
+    /// Stops it as a signal does; how that went.
+    pub(crate) fn stop(mut self) -> Stopped {
+        drop(self.stop.take());
+        let thread = self.thread.take().expect("it runs");
+        thread.join().expect("the server stops without a panic")
     }
 
     /// A client that is signed in as the first account.

@@ -4,3 +4,4 @@ mod api;
 mod app;
 mod media;
 mod playback;
+mod stop;

@@ -41,9 +41,9 @@ KEPT_TO = {
     "clap": {"spindle"},
     "ffmpeg-next": {"spindle-transcode-worker"},
     "ffmpeg-sys-next": {"spindle-transcode-worker"},
-    # System calls: base reads clocks, storage disks, bench writes past the cache, delivery moves bytes to sockets, transcode handles
-    # processes and descriptors.
-    "rustix": {"spindle-base", "spindle-storage", "spindle-bench", "spindle", "spindle-transcode", "spindle-transcode-worker"},
+    # System calls: base reads clocks, storage disks, library watches folders, bench writes past the cache, delivery moves bytes to
+    # sockets, transcode handles processes and descriptors.
+    "rustix": {"spindle-base", "spindle-storage", "spindle-library", "spindle-bench", "spindle", "spindle-transcode", "spindle-transcode-worker"},
     "libc": {"spindle-storage", "spindle-transcode", "spindle-transcode-worker"},
 }
 

@@ -13,6 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::auth::{password, token};
+use crate::delivery::connections::counted;
 use crate::delivery::problem::Problem;
 use crate::http::ServerState;
 use crate::http::extract::Body;
@@ -90,12 +91,12 @@ async fn login(
 ) -> Result<(HeaderMap, Json<SignedIn>), Problem> {
     // Also what keeps a made-up line out of the log, and a long name out of the throttle's memory.
     let name = valid_name(&body.username)?;
-    let keys = [format!("name {}", name.to_lowercase()), format!("address {}", peer.ip())];
+    let (counted_name, address) = (name.to_lowercase(), counted(peer.ip()));
     // Asked when its turn has come: guesses sent side by side are counted like those in a row.
     let turn = turn_to_hash().await?;
     // Not the wall's: a clock that is set back would lock everybody out for as long.
     let now_s = i64::try_from(state.clock.monotonic_us() / 1_000_000).unwrap_or(i64::MAX);
-    if let Some(wait) = keys.iter().filter_map(|k| state.throttle.wait_s(k, now_s)).max() {
+    if let Some(wait) = state.throttle.wait_s(&counted_name, address, now_s) {
         let detail = format!("too many failed attempts; try again in {wait} s");
         let problem = Problem::new(ErrorKind::TooMany, detail);
         return Err(problem.retry_after(u64::try_from(wait).unwrap_or(1)));
@@ -105,16 +106,12 @@ async fn login(
     let given = body.password;
     let matches = blocking(&turn, move || password::verify(&given, stored.as_deref())).await?;
     let Some(user) = user.filter(|_| matches) else {
-        for key in &keys {
-            state.throttle.failed(key, now_s);
-        }
+        state.throttle.failed(&counted_name, address, now_s);
         tracing::info!(user = ?name, %peer, "sign-in failed");
         let detail = "the name or the password is wrong";
         return Err(Problem::new(ErrorKind::Unauthenticated, detail));
     };
-    for key in &keys {
-        state.throttle.succeeded(key);
-    }
+    state.throttle.succeeded(&counted_name, address, now_s);
     let device = body.device.unwrap_or_else(|| device_of(&headers));
     let (cookie, signed_in) = sign_in(&state, user, device).await?;
     Ok((cookie, Json(signed_in)))

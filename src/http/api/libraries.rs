@@ -7,7 +7,9 @@ use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use spindle_base::error::ErrorKind;
-use spindle_library::{LibraryInfo, LibraryKind, LibraryPatch, NewLibrary, Page, Role, UnreadableFile};
+use spindle_library::{
+    LibraryInfo, LibraryKind, LibraryPatch, NewLibrary, Page, Role, UnreadableFile, Watching,
+};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -38,6 +40,9 @@ struct Shown {
     scanning: bool,
     /// Whether pictures are being taken from its files, behind the scan.
     taking_pictures: bool,
+    /// How changes of its folders are noticed; for the owner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    watching: Option<Watching>,
 }
 
 fn show(state: &ServerState, library: LibraryInfo) -> Shown {
@@ -46,6 +51,7 @@ fn show(state: &ServerState, library: LibraryInfo) -> Shown {
         failed: library.unreadable,
         scanning: state.scanner.scanning().contains(&library.id),
         taking_pictures: state.scanner.taking_pictures().contains(&library.id),
+        watching: Some(state.scanner.watching(&library.id)),
         library,
     }
 }
@@ -71,16 +77,20 @@ struct PatchBody {
 /// Every library.
 #[utoipa::path(get, path = "/libraries", responses((status = 200), (status = 401)))]
 async fn list(viewer: Viewer, State(state): State<ServerState>) -> Result<Json<List<Shown>>, Problem> {
-    let mut all = state.library.libraries().await?;
+    let all = state.library.libraries().await?;
+    let mut shown: Vec<Shown> = all.into_iter().map(|l| show(&state, l)).collect();
     if viewer.user.role != Role::Admin {
         // Where a library lies on this machine is the owner's business.
-        for library in &mut all {
-            library.paths.clear();
-            library.report = None;
-            library.warning = None;
+        for row in &mut shown {
+            row.path.clear();
+            row.library.paths.clear();
+            row.library.report = None;
+            row.library.warning = None;
+            row.library.unreachable = None;
+            row.watching = None;
         }
     }
-    Ok(Json(List::whole(all.into_iter().map(|l| show(&state, l)).collect())))
+    Ok(Json(List::whole(shown)))
 }
 
 /// Adds a library and begins to scan it.
@@ -132,6 +142,7 @@ async fn remove(
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
     state.library.remove_library(&id).await?;
+    state.scanner.forget(&id);
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -5,7 +5,8 @@ use std::io::{self, Cursor, Write as _};
 use std::path::{Path, PathBuf};
 
 use image::codecs::jpeg::JpegEncoder;
-use image::{DynamicImage, ImageDecoder as _, ImageReader, Limits};
+use image::metadata::Orientation;
+use image::{DynamicImage, ImageDecoder, ImageReader, Limits};
 use spindle_base::id::new_id;
 use spindle_base::sync::Mutex;
 
@@ -16,8 +17,9 @@ use crate::{Image, ImageFormat};
 pub(crate) const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 /// Pixels on a side that are decoded at most; a 16,384 × 16,384 picture is beyond any camera.
 const MAX_SIDE: u32 = 16_384;
-/// Bytes that a decoder may allocate: a 64-megapixel photograph at 4 bytes a pixel.
-const MAX_ALLOC_BYTES: u64 = 256 * 1024 * 1024;
+/// Bytes that decoding one picture may take: a 64-megapixel photograph at 4 bytes a pixel. The decoders themselves only hold
+/// what they allocate besides the pixels to this.
+const MAX_DECODE_BYTES: u64 = 256 * 1024 * 1024;
 /// Pixels on the longer side of what is kept: a full-HD backdrop.
 const KEPT_SIDE: u32 = 1_920;
 /// JPEG quality of what is kept and of what is made of it: the second step hides the first.
@@ -57,8 +59,7 @@ impl Store {
     /// Decodes `bytes`, turns the picture upright, keeps it. `name` is for the error text.
     pub(crate) fn keep(&self, bytes: &[u8], name: &str) -> Result<Kept> {
         let _one = self.decoding.lock();
-        let picture = decode(bytes, name)?;
-        let picture = shrink(picture, KEPT_SIDE, KEPT_SIDE);
+        let picture = decode(bytes, name, KEPT_SIDE, KEPT_SIDE)?;
         let alpha = has_transparency(&picture);
         let (out, mime, ext) = if alpha {
             (encode(&picture, ImageFormat::Png, KEPT_QUALITY, name)?, "image/png", "png")
@@ -82,7 +83,7 @@ impl Store {
         }
         let _one = self.decoding.lock();
         let original = self.original(hash)?;
-        let picture = shrink(decode(&original, hash)?, size.0, size.1);
+        let picture = decode(&original, hash, size.0, size.1)?;
         let bytes = encode(&picture, format, SIZED_QUALITY, hash)?;
         write_whole(&path, &bytes)?;
         Ok(Image { bytes, mime, etag })
@@ -137,21 +138,69 @@ fn refused(name: &str) -> impl Fn(image::ImageError) -> LibraryError + '_ {
     move |e| LibraryError::Picture { name: name.to_owned(), reason: e.to_string() }
 }
 
-fn decode(bytes: &[u8], name: &str) -> Result<DynamicImage> {
+/// Decodes a picture, shrunk to fit into `max_w` × `max_h`, upright.
+fn decode(bytes: &[u8], name: &str, max_w: u32, max_h: u32) -> Result<DynamicImage> {
     let mut limits = Limits::default();
     limits.max_image_width = Some(MAX_SIDE);
     limits.max_image_height = Some(MAX_SIDE);
-    limits.max_alloc = Some(MAX_ALLOC_BYTES);
+    limits.max_alloc = Some(MAX_DECODE_BYTES);
     let mut reader = ImageReader::new(Cursor::new(bytes))
         .with_guessed_format()
         .map_err(|e| LibraryError::Picture { name: name.to_owned(), reason: e.to_string() })?;
     reader.limits(limits);
     let mut decoder = reader.into_decoder().map_err(refused(name))?;
+    let takes = decode_bytes(&decoder, bytes);
+    if takes > MAX_DECODE_BYTES {
+        let (w, h) = decoder.dimensions();
+        let reason = format!(
+            "it has {w} × {h} pixels, which take {} MiB to decode; at most {} MiB are spent on a picture",
+            takes >> 20,
+            MAX_DECODE_BYTES >> 20
+        );
+        return Err(LibraryError::Picture { name: name.to_owned(), reason });
+    }
     // Phones store pictures lying down and say so; a picture without the mark is upright.
-    let orientation = decoder.orientation().unwrap_or(image::metadata::Orientation::NoTransforms);
-    let mut picture = DynamicImage::from_decoder(decoder).map_err(refused(name))?;
+    let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+    let picture = DynamicImage::from_decoder(decoder).map_err(refused(name))?;
+    // Shrunk before it is turned, which makes a second one of it.
+    let lies = matches!(
+        orientation,
+        Orientation::Rotate90
+            | Orientation::Rotate270
+            | Orientation::Rotate90FlipH
+            | Orientation::Rotate270FlipH
+    );
+    let mut picture = if lies { shrink(picture, max_h, max_w) } else { shrink(picture, max_w, max_h) };
     picture.apply_orientation(orientation);
     Ok(picture)
+}
+
+/// Bytes that decoding holds at its peak: the pixels, and of a progressive JPEG all coefficients besides, two bytes each
+/// (ITU-T T.81 section G: each scan refines all of the picture).
+fn decode_bytes(decoder: &impl ImageDecoder, bytes: &[u8]) -> u64 {
+    let pixels = decoder.total_bytes();
+    if is_progressive_jpeg(bytes) { pixels.saturating_mul(3) } else { pixels }
+}
+
+/// Whether the frame header of a JPEG is one of the progressive ones (ITU-T T.81 table B.1).
+fn is_progressive_jpeg(bytes: &[u8]) -> bool {
+    let Some(mut rest) = bytes.strip_prefix(&[0xff, 0xd8]) else { return false };
+    // A segment: 0xff, any number of them again, the marker, and but for the shortest a length that counts itself.
+    while let Some(at) = rest.iter().position(|b| *b != 0xff) {
+        match rest.get(at..at + 3) {
+            Some([0xc2 | 0xc6 | 0xca | 0xce, ..]) => return true,
+            Some([0xc0..=0xcf, ..]) if rest[at] != 0xc4 && rest[at] != 0xc8 && rest[at] != 0xcc => {
+                return false;
+            }
+            Some([0xda, ..]) | None => return false,
+            Some([_, high, low]) => {
+                let len = usize::from(u16::from_be_bytes([*high, *low]));
+                rest = rest.get(at + 1 + len.max(2)..).unwrap_or_default();
+            }
+            Some(_) => return false,
+        }
+    }
+    false
 }
 
 fn shrink(picture: DynamicImage, max_w: u32, max_h: u32) -> DynamicImage {
@@ -237,10 +286,37 @@ mod tests {
         let image = store
             .sized(&kept.hash, fit(kept.width, kept.height, Some(200), None), ImageFormat::Jpeg)
             .unwrap();
-        let back = decode(&image.bytes, "back").unwrap();
+        let back = decode(&image.bytes, "back", KEPT_SIDE, KEPT_SIDE).unwrap();
         assert_eq!((back.width(), back.height()), (240, 80));
         let again = store.sized(&kept.hash, (240, 80), ImageFormat::Jpeg).unwrap();
         assert_eq!(again.bytes, image.bytes);
+    }
+
+    /// A JPEG that claims a size in its frame header (ITU-T T.81 section B.2.2) and has nothing behind it.
+    fn jpeg_of(width: u16, height: u16, frame: u8) -> Vec<u8> {
+        let mut out = Vec::from(*b"\xff\xd8\xff\xe0\x00\x10JFIF\x00\x01\x01\x00\x00\x01\x00\x01\x00\x00");
+        let [[h1, h2], [w1, w2]] = [height.to_be_bytes(), width.to_be_bytes()];
+        out.extend([0xff, frame, 0, 17, 8, h1, h2, w1, w2, 3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0]);
+        out.extend([0xff, 0xda, 0, 12, 3, 1, 0, 2, 0, 3, 0, 0, 63, 0]);
+        out
+    }
+
+    #[test]
+    fn a_picture_that_would_take_too_much_memory_is_refused_before_any_is_taken() {
+        assert!(is_progressive_jpeg(&jpeg_of(10, 10, 0xc2)));
+        for (width, height, frame, refused) in [
+            (12_000, 12_000, 0xc0, true),
+            (9_000, 9_000, 0xc0, false),
+            (9_000, 9_000, 0xc2, true),
+            (5_000, 5_000, 0xc2, false),
+        ] {
+            let error = decode(&jpeg_of(width, height, frame), "x.jpg", 10, 10).unwrap_err().to_string();
+            assert_eq!(error.contains("to decode; at most 256 MiB"), refused, "{width} {frame:x}: {error}");
+        }
+        let mut bomb = png(8, 8);
+        bomb[16..20].copy_from_slice(&12_000_u32.to_be_bytes());
+        bomb[20..24].copy_from_slice(&12_000_u32.to_be_bytes());
+        assert!(decode(&bomb, "bomb.png", 10, 10).is_err());
     }
 
     #[test]

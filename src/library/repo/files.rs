@@ -135,7 +135,7 @@ fn attach_subtitles(db: &Connection, file: i64, info: &mut MediaInfo) -> Result<
             },
             kind: StreamKind::Subtitle(Subtitle { text, external: Some(name) }),
         });
-        out.push(ExternalSubtitle { stream: next, path: root.join(&relative), codec: side.codec });
+        out.push(ExternalSubtitle { stream: next, path: root.join(&relative), root, codec: side.codec });
         next += 1;
     }
     Ok(out)

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row};
 use spindle_base::clock::rfc3339;
 use spindle_base::id::new_id;
 
+use super::folders::{self, Folder, Relation};
 use crate::db::{int, uint};
 use crate::error::{LibraryError, Result};
 use crate::{
@@ -21,6 +22,8 @@ pub(crate) struct Root {
     pub(crate) path: PathBuf,
     /// `st_dev` at the last healthy scan.
     pub(crate) dev: Option<u64>,
+    /// It was not there at the last scan.
+    pub(crate) is_lost: bool,
 }
 
 pub(crate) fn path_of(bytes: &[u8]) -> &Path {
@@ -32,14 +35,16 @@ pub(crate) fn bytes_of(path: &Path) -> &[u8] {
 }
 
 pub(crate) fn roots(db: &Connection, library: &str) -> Result<Vec<Root>> {
-    let mut statement =
-        db.prepare_cached("SELECT pk, path, dev FROM roots WHERE library = ?1 ORDER BY pk")?;
+    let mut statement = db.prepare_cached(
+        "SELECT pk, path, dev, missing IS NOT NULL FROM roots WHERE library = ?1 ORDER BY pk",
+    )?;
     let rows = statement
         .query_map([library], |r| {
             Ok(Root {
                 pk: r.get(0)?,
                 path: path_of(r.get_ref(1)?.as_blob()?).to_owned(),
                 dev: r.get::<_, Option<i64>>(2)?.map(|d| d.cast_unsigned()),
+                is_lost: r.get(3)?,
             })
         })?
         .collect::<rusqlite::Result<_>>()?;
@@ -97,6 +102,12 @@ fn info(db: &Connection, row: &Row<'_>) -> Result<LibraryInfo> {
         )?
         .query_row([&id], |r| Ok((r.get(0)?, r.get(1)?)))?;
     let report: Option<String> = row.get(4)?;
+    let unreachable: Option<String> = db
+        .prepare_cached(
+            "SELECT missing FROM roots WHERE library = ?1 AND missing IS NOT NULL ORDER BY pk LIMIT 1",
+        )?
+        .query_row([&id], |r| r.get(0))
+        .optional()?;
     Ok(LibraryInfo {
         name: row.get(1)?,
         kind: row.get(2)?,
@@ -109,6 +120,8 @@ fn info(db: &Connection, row: &Row<'_>) -> Result<LibraryInfo> {
         scanned: row.get::<_, Option<i64>>(3)?.map(rfc3339),
         report: report.and_then(|r| serde_json::from_str(&r).ok()),
         warning: row.get(5)?,
+        reachable: unreachable.is_none(),
+        unreachable,
         id,
     })
 }
@@ -161,6 +174,13 @@ fn check_paths(paths: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
+/// `/films/` and `/films/.` are `/films`: one spelling is kept.
+fn tidy(paths: &mut [PathBuf]) {
+    for path in paths {
+        *path = folders::tidy(path);
+    }
+}
+
 fn check_free(db: &Connection, name: &str, but: &str) -> Result<()> {
     let taken: bool = db
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM libraries WHERE name = ?1 AND id <> ?2)")?
@@ -168,10 +188,69 @@ fn check_free(db: &Connection, name: &str, but: &str) -> Result<()> {
     if taken { Err(LibraryError::Conflict(format!("there is a library `{name}` already"))) } else { Ok(()) }
 }
 
+/// A folder that a library has.
+#[derive(Debug, Clone)]
+struct Taken {
+    library: String,
+    name: String,
+    kind: LibraryKind,
+    path: PathBuf,
+}
+
+fn taken(db: &Connection, but: &str) -> Result<Vec<Taken>> {
+    let mut statement = db.prepare_cached(
+        "SELECT l.id, l.name, l.kind, r.path FROM roots r JOIN libraries l ON l.id = r.library
+         WHERE l.id <> ?1 ORDER BY r.pk",
+    )?;
+    let rows = statement.query_map([but], |r| {
+        Ok(Taken {
+            library: r.get(0)?,
+            name: r.get(1)?,
+            kind: r.get(2)?,
+            path: path_of(r.get_ref(3)?.as_blob()?).to_owned(),
+        })
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Why a folder cannot be added, in a sentence.
+fn refusal(new: &Path, relation: Relation, old: &Taken) -> LibraryError {
+    let (new, old_path, name, kind) = (new.display(), old.path.display(), &old.name, old.kind);
+    LibraryError::Conflict(match relation {
+        Relation::Inside => format!(
+            "`{new}` is inside `{old_path}`, the folder of the library `{name}` ({kind}): what is in it is in that library already"
+        ),
+        Relation::Around => format!(
+            "`{new}` has `{old_path}` in it, the folder of the library `{name}` ({kind}): what is in that would be there twice; remove that library first, or add other folders beside it"
+        ),
+        Relation::Same | Relation::Apart if new.to_string() == old_path.to_string() => {
+            format!("the folder `{new}` is the library `{name}` ({kind}) already")
+        }
+        Relation::Same | Relation::Apart => {
+            format!("the folder `{new}` is `{old_path}`, which is the library `{name}` ({kind}) already")
+        }
+    })
+}
+
+/// Refuses folders that were added by somebody else between the look at the filesystem and now.
+fn check_apart(db: &Connection, paths: &[PathBuf], but: &str) -> Result<()> {
+    for old in taken(db, but)? {
+        let known = Folder::named(&old.path);
+        for path in paths {
+            match Folder::named(path).relation(&known) {
+                Relation::Apart => {}
+                relation => return Err(refusal(path, relation, &old)),
+            }
+        }
+    }
+    Ok(())
+}
+
 fn insert(db: &Connection, new: &NewLibrary, now_us: i64) -> Result<LibraryInfo> {
     let name = checked_name(&new.name)?;
     check_paths(&new.paths)?;
     check_free(db, name, "")?;
+    check_apart(db, &new.paths, "")?;
     let id = new_id();
     db.prepare_cached("INSERT INTO libraries (id, name, kind, created) VALUES (?1, ?2, ?3, ?4)")?
         .execute((&id, name, new.kind, now_us))?;
@@ -189,6 +268,7 @@ fn insert_root(db: &Connection, library: &str, path: &Path) -> Result<()> {
 
 fn set_paths(db: &Connection, library: &str, paths: &[PathBuf]) -> Result<()> {
     check_paths(paths)?;
+    check_apart(db, paths, library)?;
     let mut old = roots(db, library)?;
     let mut fresh: Vec<&PathBuf> = Vec::new();
     // What stays the same first, so that a reordered list moves nothing.
@@ -202,7 +282,7 @@ fn set_paths(db: &Connection, library: &str, paths: &[PathBuf]) -> Result<()> {
     for path in fresh {
         match old.next() {
             Some(root) => {
-                db.prepare_cached("UPDATE roots SET path = ?2, dev = NULL WHERE pk = ?1")?
+                db.prepare_cached("UPDATE roots SET path = ?2, dev = NULL, missing = NULL WHERE pk = ?1")?
                     .execute((root.pk, bytes_of(path)))?;
             }
             None => insert_root(db, library, path)?,
@@ -241,25 +321,46 @@ impl Library {
     }
 
     /// A new library. Nothing is scanned yet; the folders need not be there.
-    pub async fn add_library(&self, new: NewLibrary) -> Result<LibraryInfo> {
+    ///
+    /// # Errors
+    /// `Conflict` where a folder is a library's already, by whatever name, or is inside or around one.
+    pub async fn add_library(&self, mut new: NewLibrary) -> Result<LibraryInfo> {
+        tidy(&mut new.paths);
+        if let Some((path, relation, old)) = self.overlap(&new.paths, "").await? {
+            return Err(refusal(&path, relation, &old));
+        }
         let now = self.now_us();
         self.change(move |db| insert(db, &new, now)).await
     }
 
-    /// The library of this kind that has this folder, made where there is none, named after it.
-    pub async fn ensure_library(&self, kind: LibraryKind, path: &Path) -> Result<LibraryInfo> {
-        let (path, now) = (path.to_owned(), self.now_us());
+    /// The library of this kind that has this folder, made where there is none. `name`: what a new one is called; one that is
+    /// taken gets a number.
+    ///
+    /// # Errors
+    /// `Conflict` where the folder is that of a library of another kind, or is inside or around one.
+    pub async fn ensure_library(&self, kind: LibraryKind, path: &Path, name: &str) -> Result<LibraryInfo> {
+        let (path, name, now) = (folders::tidy(path), name.to_owned(), self.now_us());
+        let exact = path.clone();
+        let known = self
+            .read(move |db| {
+                let id: Option<String> = db
+                    .prepare_cached(
+                        "SELECT l.id FROM roots r JOIN libraries l ON l.id = r.library WHERE r.path = ?1 AND l.kind = ?2",
+                    )?
+                    .query_row((bytes_of(&exact), kind), |r| r.get(0))
+                    .optional()?;
+                id.map(|id| one(db, &id)).transpose()
+            })
+            .await?;
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        match self.overlap(std::slice::from_ref(&path), "").await? {
+            Some((_, Relation::Same, old)) if old.kind == kind => return self.library(&old.library).await,
+            Some((path, relation, old)) => return Err(refusal(&path, relation, &old)),
+            None => {}
+        }
         self.change(move |db| {
-            let known: Option<String> = db
-                .prepare_cached(
-                    "SELECT l.id FROM roots r JOIN libraries l ON l.id = r.library WHERE r.path = ?1 AND l.kind = ?2",
-                )?
-                .query_row((bytes_of(&path), kind), |r| r.get(0))
-                .optional()?;
-            if let Some(id) = known {
-                return one(db, &id);
-            }
-            let name = path.file_name().map_or_else(|| kind.to_string(), |n| n.to_string_lossy().into_owned());
             let base: String = name.chars().filter(|c| !c.is_control()).take(90).collect();
             let mut name = if base.trim().is_empty() { kind.to_string() } else { base.clone() };
             let mut n = 1;
@@ -272,9 +373,38 @@ impl Library {
         .await
     }
 
+    /// The first of `paths` that another library than `but` has something of. Asks the filesystem what the paths lead to.
+    async fn overlap(&self, paths: &[PathBuf], but: &str) -> Result<Option<(PathBuf, Relation, Taken)>> {
+        let but = but.to_owned();
+        let taken = self.read(move |db| taken(db, &but)).await?;
+        let all = paths.iter().cloned().chain(taken.iter().map(|t| t.path.clone())).collect();
+        let mut looked = folders::look(all).await;
+        let old = looked.split_off(paths.len().min(looked.len()));
+        for new in &looked {
+            for (old, taken) in old.iter().zip(&taken) {
+                let relation = new.relation(old);
+                if relation != Relation::Apart {
+                    return Ok(Some((new.path.clone(), relation, taken.clone())));
+                }
+            }
+        }
+        Ok(None)
+    }
+
     /// Renames a library or changes its folders.
-    pub async fn update_library(&self, id: &str, patch: LibraryPatch) -> Result<LibraryInfo> {
+    ///
+    /// # Errors
+    /// As for [`Library::add_library`], and `NotFound`.
+    pub async fn update_library(&self, id: &str, mut patch: LibraryPatch) -> Result<LibraryInfo> {
         let id = id.to_owned();
+        if let Some(paths) = &mut patch.paths {
+            tidy(paths);
+            let own = id.clone();
+            self.read(move |db| one(db, &own)).await?;
+            if let Some((path, relation, old)) = self.overlap(paths, &id).await? {
+                return Err(refusal(&path, relation, &old));
+            }
+        }
         self.change(move |db| {
             one(db, &id)?;
             if let Some(name) = &patch.name {

@@ -1,6 +1,7 @@
 //! One file a table or a few that belong together: the statements, and what they give.
 
 pub(crate) mod files;
+mod folders;
 mod history;
 pub(crate) mod items;
 pub(crate) mod libraries;

@@ -296,10 +296,11 @@ async fn a_session_left_open_by_a_killed_server_ends_where_its_record_does() {
 #[tokio::test]
 async fn libraries_are_made_changed_and_removed() {
     let w = world().await;
-    let a = w.library.ensure_library(LibraryKind::Movies, "/pool/films".as_ref()).await.unwrap();
-    let again = w.library.ensure_library(LibraryKind::Movies, "/pool/films".as_ref()).await.unwrap();
+    let a = w.library.ensure_library(LibraryKind::Movies, "/pool/films".as_ref(), "films").await.unwrap();
+    let again = w.library.ensure_library(LibraryKind::Movies, "/pool/films".as_ref(), "films").await.unwrap();
     assert_eq!(a.id, again.id);
-    let other = w.library.ensure_library(LibraryKind::Movies, "/other/films".as_ref()).await.unwrap();
+    let other =
+        w.library.ensure_library(LibraryKind::Movies, "/other/films".as_ref(), "films").await.unwrap();
     assert_eq!(other.name, "films 2");
     let taken = LibraryPatch { name: Some("FILMS".into()), ..LibraryPatch::default() };
     assert_eq!(w.library.update_library(&other.id, taken).await.unwrap_err().kind(), ErrorKind::Conflict);
@@ -310,4 +311,48 @@ async fn libraries_are_made_changed_and_removed() {
     w.library.remove_library(&other.id).await.unwrap();
     assert_eq!(w.library.remove_library(&other.id).await.unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(w.library.library_named("Films").await.unwrap().id, a.id);
+}
+
+#[tokio::test]
+async fn a_folder_belongs_to_one_library_whatever_it_is_called() {
+    let w = world().await;
+    let dir = tempfile::tempdir().unwrap();
+    let films = dir.path().join("films");
+    std::fs::create_dir_all(films.join("old")).unwrap();
+    std::os::unix::fs::symlink(&films, dir.path().join("link")).unwrap();
+    let add = async |name: &str, path: std::path::PathBuf| {
+        let new = crate::NewLibrary { name: name.into(), kind: LibraryKind::Movies, paths: vec![path] };
+        w.library.add_library(new).await
+    };
+    let first = add("Films", dir.path().join("films/")).await.unwrap();
+    assert_eq!(first.paths, [films.to_str().unwrap()], "one spelling is kept");
+    for (path, says) in [
+        ("films", "is the library `Films` (movies) already"),
+        ("films/", "is the library `Films` (movies) already"),
+        ("films/.", "is the library `Films` (movies) already"),
+        ("link", "which is the library `Films` (movies) already"),
+        ("films/old", "is in that library already"),
+        ("link/old", "is in that library already"),
+        ("", "would be there twice"),
+    ] {
+        let error = add("Other", dir.path().join(path)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{path}");
+        assert!(error.to_string().contains(says), "{path}: {error}");
+    }
+    let ensure = async |kind, path: &str| w.library.ensure_library(kind, &dir.path().join(path), "x").await;
+    assert_eq!(
+        ensure(LibraryKind::Movies, "link").await.unwrap().id,
+        first.id,
+        "a setting names the same one"
+    );
+    assert_eq!(ensure(LibraryKind::Tv, "films").await.unwrap_err().kind(), ErrorKind::Conflict);
+    let second = add("Other", dir.path().join("other")).await.unwrap();
+    let move_to = async |path: &str| {
+        let paths = Some(vec![dir.path().join(path)]);
+        w.library.update_library(&second.id, LibraryPatch { paths, ..LibraryPatch::default() }).await
+    };
+    assert_eq!(move_to("link").await.unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(move_to("other/").await.unwrap().paths, [dir.path().join("other").to_str().unwrap()]);
+    w.library.remove_library(&first.id).await.unwrap();
+    add("Again", films).await.unwrap();
 }

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::identify::stem;
 use super::probe::{Below, items_below, one, place_of};
 use super::scan::{Context, blocking};
+use super::walk::stays_inside;
 use super::{Picture, ProbeError};
 use crate::artwork::{self, MAX_FILE_BYTES};
 use crate::db::uint;
@@ -116,6 +117,8 @@ fn season_of(below: &[Below], season: i64) -> Option<i64> {
 struct Beside {
     file: i64,
     path: PathBuf,
+    /// The library's folder, which it must not lead out of.
+    root: PathBuf,
     target: Option<(i64, ImageKind)>,
     size_bytes: u64,
 }
@@ -159,7 +162,7 @@ fn load_beside(db: &Connection, library: &str, after: i64) -> Result<Vec<Beside>
     for (file, root_key, root, path, size) in rows {
         let below = items_below(db, root_key, path.parent().unwrap_or(Path::new("")))?;
         let target = target(&path, &below);
-        out.push(Beside { file, path: root.join(&path), target, size_bytes: uint(size) });
+        out.push(Beside { file, path: root.join(&path), root, target, size_bytes: uint(size) });
     }
     Ok(out)
 }
@@ -171,6 +174,10 @@ async fn keep_beside(context: &Context, picture: Beside) -> Result<()> {
             let context = context.clone();
             let name = picture.path.display().to_string();
             let made = blocking(move || {
+                if !stays_inside(&picture.root, &picture.path) {
+                    let reason = "it is gone, or a link that leads out of the library".to_owned();
+                    return Err(LibraryError::Picture { name: picture.path.display().to_string(), reason });
+                }
                 let mut bytes = Vec::new();
                 let source =
                     context.backend.open(&picture.path).map_err(LibraryError::io("open", &picture.path))?;

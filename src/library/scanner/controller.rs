@@ -1,13 +1,16 @@
 //! Takes requests for scans, makes one of many, runs one at a time a library.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Weak};
 
 use spindle_base::shutdown::Shutdown;
 use spindle_base::sync::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::follow::{Asks, Follower, WatchedBy, Watching};
 use super::scan::{self, Context};
 use super::{Backend, Config, Prober, artwork};
 use crate::error::{LibraryError, Result};
@@ -47,6 +50,44 @@ struct Running {
     next: Vec<Waiter>,
 }
 
+/// What the follower asks for, from its own thread.
+struct AskController {
+    /// Weak: the controller holds the follower.
+    controller: Weak<Inner>,
+    runtime: Handle,
+}
+
+impl Asks for AskController {
+    fn scan(&self, library: &str) {
+        if let Some(inner) = self.controller.upgrade() {
+            let _runtime = self.runtime.enter();
+            Controller { inner }.request(library);
+        }
+    }
+
+    fn rests(&self, folder: &Path) -> bool {
+        self.controller.upgrade().is_some_and(|inner| inner.context.backend.rests(folder))
+    }
+
+    fn tell(&self, library: &str, watching: &Watching) {
+        let Some(inner) = self.controller.upgrade() else { return };
+        let why = watching.why.as_deref().unwrap_or_default();
+        match watching.by {
+            WatchedBy::Kernel => {
+                tracing::debug!(library.id = library, "the folders of a library are watched")
+            }
+            WatchedBy::Timer => {
+                tracing::warn!(library.id = library, why, "a library's folders are looked at now and then");
+            }
+            WatchedBy::Nobody => {
+                tracing::warn!(library.id = library, why, "changes of a library show after a scan only");
+            }
+        }
+        let (library, watching) = (library.to_owned(), watching.clone());
+        inner.context.library.emit(Event::Watching { library, watching });
+    }
+}
+
 impl std::fmt::Debug for Controller {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Controller").finish_non_exhaustive()
@@ -63,9 +104,45 @@ impl Controller {
         config: Config,
         shutdown: Shutdown,
     ) -> Self {
-        let context = Context { library, prober, backend, config };
-        Self {
-            inner: Arc::new(Inner { context, shutdown, running: Mutex::default(), behind: Mutex::default() }),
+        let inner = Arc::new_cyclic(|controller| {
+            let follower = config.follow.and_then(|follow| {
+                let asks = AskController { controller: Weak::clone(controller), runtime: Handle::current() };
+                let started = Follower::start(follow, asks);
+                started
+                    .inspect_err(
+                        |error| tracing::warn!(%error, "changes of folders are not noticed: ask for scans"),
+                    )
+                    .ok()
+            });
+            let context = Context { library, prober, backend, config, follower: follower.map(Arc::new) };
+            Inner { context, shutdown, running: Mutex::default(), behind: Mutex::default() }
+        });
+        if let Some(follower) = inner.context.follower.clone() {
+            let shutdown = inner.shutdown.clone();
+            inner.shutdown.spawn("library-watch", async move {
+                shutdown.requested().await;
+                follower.stop();
+            });
+        }
+        Self { inner }
+    }
+
+    /// How changes of a library's folders are noticed.
+    #[must_use]
+    pub fn watching(&self, library: &str) -> Watching {
+        let nobody = |why: &str| Watching { by: WatchedBy::Nobody, why: Some(why.to_owned()) };
+        match &self.inner.context.follower {
+            None => nobody("watching is switched off by the setting `scan.watch`"),
+            Some(follower) => {
+                follower.watching(library).unwrap_or_else(|| nobody("watching begins with the first scan"))
+            }
+        }
+    }
+
+    /// A library has left the index: nothing of it is looked at any more.
+    pub fn forget(&self, library: &str) {
+        if let Some(follower) = &self.inner.context.follower {
+            follower.forget(library);
         }
     }
 

@@ -9,6 +9,7 @@ mod artwork;
 mod controller;
 mod diff;
 mod fingerprint;
+mod follow;
 mod identify;
 mod missing;
 mod moved;
@@ -34,6 +35,8 @@ use spindle_media::keyframes::KeyframeIndex;
 use tokio_util::sync::CancellationToken;
 
 pub use controller::Controller;
+pub use follow::{FollowConfig, WatchedBy, Watching};
+pub use walk::stays_inside;
 
 /// A future behind a trait object.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -57,6 +60,11 @@ pub trait Backend: Send + Sync + 'static {
     fn lanes(&self, dev: u64, path: &Path) -> usize {
         let _ = (dev, path);
         2
+    }
+    /// Whether a disk below `folder` sleeps, or has had nothing to do for so long that it is about to. Asks no disk.
+    fn rests(&self, folder: &Path) -> bool {
+        let _ = folder;
+        false
     }
 }
 
@@ -132,6 +140,8 @@ pub struct Config {
     pub probe_limit: Duration,
     /// Whether to take a frame out of films and episodes that have no picture.
     pub frames: bool,
+    /// Whether, and how, to notice changes without being asked.
+    pub follow: Option<FollowConfig>,
 }
 
 impl Default for Config {
@@ -142,6 +152,7 @@ impl Default for Config {
             grace: Duration::from_secs(30 * 24 * 3_600),
             probe_limit: Duration::from_secs(30),
             frames: true,
+            follow: None,
         }
     }
 }

@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use tokio_util::sync::CancellationToken;
 
 use super::diff::{self, Diff, Known};
+use super::follow::{self, Follower};
 use super::identify::{self, Plan};
 use super::missing::{self, Look, Why};
 use super::persist::{self, Extra, Group, Place, Version};
@@ -31,6 +32,8 @@ pub(super) struct Context {
     pub(super) prober: Arc<dyn Prober>,
     pub(super) backend: Arc<dyn Backend>,
     pub(super) config: Config,
+    /// Told which folders there are, to watch them.
+    pub(super) follower: Option<Arc<Follower>>,
 }
 
 /// Scans the library `id`. `stop` ends everything, `hurry` the looking into files.
@@ -85,6 +88,9 @@ struct Names {
     healthy: HashMap<i64, PathBuf>,
     blocked: Vec<(i64, PathBuf)>,
     seen: Vec<Seen>,
+    /// Folders that were read, and why not all changes of them are told by the kernel.
+    folders: Vec<PathBuf>,
+    unseen: Option<String>,
 }
 
 impl Names {
@@ -104,13 +110,18 @@ impl Names {
             healthy: HashMap::new(),
             blocked: Vec::new(),
             seen: Vec::new(),
+            folders: Vec::new(),
+            unseen: None,
         })
     }
 
     fn run(mut self) -> Result<ScanReport> {
-        for root in std::mem::take(&mut self.roots) {
-            self.walk(&root)?;
+        let begun_us = self.context.library.now_us();
+        let roots = std::mem::take(&mut self.roots);
+        for root in &roots {
+            self.walk(root)?;
         }
+        self.follow(&roots, begun_us);
         self.settle();
         if self.stop.is_cancelled() {
             return Err(LibraryError::Unavailable("the scan was stopped".to_owned()));
@@ -151,6 +162,22 @@ impl Names {
         Ok(self.report)
     }
 
+    /// From here on changes of what was walked are noticed.
+    fn follow(&mut self, roots: &[Root], begun_us: i64) {
+        let Some(follower) = &self.context.follower else { return };
+        if self.stop.is_cancelled() {
+            return;
+        }
+        follower.follow(follow::Seen {
+            library: self.id.clone(),
+            kind: self.kind,
+            roots: roots.iter().map(|r| r.path.clone()).collect(),
+            folders: std::mem::take(&mut self.folders),
+            unseen: self.unseen.take(),
+            begun_us,
+        });
+    }
+
     fn progress(&self, phase: &'static str, done: usize, total: usize) {
         self.context.library.emit(Event::ScanProgress {
             library: self.id.clone(),
@@ -169,18 +196,28 @@ impl Names {
                 self.report.warnings.extend(walked.warnings);
                 self.blocked.extend(walked.blocked.into_iter().map(|below| (root.pk, below)));
                 self.seen.extend(walked.files);
+                self.folders.extend(walked.folders);
+                if self.unseen.is_none() {
+                    self.unseen = follow::unseen(&root.path);
+                }
                 self.healthy.insert(root.pk, root.path.clone());
-                let (pk, dev, known) = (root.pk, walked.dev, root.dev);
-                if known != Some(dev) {
-                    self.context
-                        .library
-                        .inner
-                        .db
-                        .write_blocking(move |db| libraries::set_root_health(db, pk, Some(dev), None))?;
+                let (pk, dev) = (root.pk, walked.dev);
+                let health = move |db: &Connection| libraries::set_root_health(db, pk, Some(dev), None);
+                if root.is_lost {
+                    // Who shows that it is away must hear that it is back, also where no file changed.
+                    self.context.library.change_blocking(health)?;
+                } else if root.dev != Some(dev) {
+                    self.context.library.inner.db.write_blocking(health)?;
                 }
             }
             Err(_) if self.stop.is_cancelled() => {}
-            Err(reason) => self.lost(root, reason)?,
+            Err(reason) => {
+                let shown = root.path.display();
+                self.unseen.get_or_insert_with(|| {
+                    format!("`{shown}` is not there, and nobody tells when it comes back")
+                });
+                self.lost(root, reason)?;
+            }
         }
         Ok(())
     }

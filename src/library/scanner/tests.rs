@@ -118,6 +118,10 @@ struct World {
 
 impl World {
     async fn new(kind: LibraryKind) -> Self {
+        Self::with(kind, Config::default()).await
+    }
+
+    async fn with(kind: LibraryKind, config: Config) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("media");
         fs::create_dir(&root).unwrap();
@@ -125,7 +129,7 @@ impl World {
         let clock = Arc::new(ManualClock::at(4_000_000_000_000_000));
         let library = Library::open(&dir.path().join("data"), Arc::clone(&clock) as _).unwrap();
         let prober = Arc::new(Words::default());
-        let config = Config { probe_limit: Duration::from_millis(300), ..Config::default() };
+        let config = Config { probe_limit: Duration::from_millis(300), ..config };
         let controller = Controller::start(
             library.clone(),
             Arc::clone(&prober) as _,
@@ -674,4 +678,74 @@ async fn many_requests_become_few_scans() {
     }
     assert!((1..=2).contains(&started), "{started}");
     assert!(matches!(w.controller.scan("nope").await, Err(LibraryError::NotFound { .. })));
+}
+
+#[tokio::test]
+async fn files_beside_films_that_lead_out_of_the_library_are_not_used() {
+    let w = World::new(LibraryKind::Movies).await;
+    let outside = w.root.with_extension("outside");
+    fs::create_dir(&outside).unwrap();
+    for (name, content) in
+        [("secret", b"secret".to_vec()), ("secret.png", png(64, 36)), ("x.srt", b"x".to_vec())]
+    {
+        fs::write(outside.join(name), content).unwrap();
+    }
+    w.put("A (2001)/A (2001).mkv", "a");
+    w.put("shared/b.srt", "b");
+    let link = |to: &Path, from: &str| std::os::unix::fs::symlink(to, w.root.join(from)).unwrap();
+    link(&outside.join("secret"), "A (2001)/A (2001).en.srt");
+    link(&outside.join("secret.png"), "A (2001)/poster.png");
+    link(&w.root.join("shared/b.srt"), "A (2001)/A (2001).de.srt");
+    // A folder that is a link is followed: what is in it is as good as in the library.
+    link(&outside, "Linked");
+    fs::write(outside.join("B (2002).mkv"), "b").unwrap();
+    fs::write(outside.join("B (2002).en.srt"), "b").unwrap();
+    let report = w.scan().await;
+    assert_eq!(report.warnings.len(), 2, "{report:?}");
+    assert!(report.warnings.iter().all(|w| w.contains("leads out of the library")), "{report:?}");
+    let films = w.list(ItemType::Movie).await;
+    let named = |t: &str| films.iter().find(|f| f.title == t).unwrap();
+    assert!(w.library.image(&named("A").id, ImageKind::Poster, None, None, ImageFormat::Jpeg).await.is_err());
+    let beside = async |t: &str| {
+        let playable = w.library.playable(&named(t).id, None).await.unwrap();
+        playable.parts[0].external.iter().map(|e| e.path.file_name().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(beside("A").await, ["A (2001).de.srt"]);
+    assert_eq!(beside("B").await, ["B (2002).en.srt"]);
+    // One that becomes such a link later is refused when it is opened.
+    let subtitle = w.root.join("A (2001)/A (2001).de.srt");
+    assert!(stays_inside(&w.root, &subtitle));
+    fs::remove_file(&subtitle).unwrap();
+    std::os::unix::fs::symlink(outside.join("secret"), &subtitle).unwrap();
+    assert!(!stays_inside(&w.root, &subtitle));
+}
+
+#[tokio::test]
+async fn what_changes_in_a_folder_shows_without_being_asked_for() {
+    let follow = Some(FollowConfig { interval: None });
+    let w = World::with(LibraryKind::Movies, Config { follow, ..Config::default() }).await;
+    assert_eq!(w.controller.watching(&w.id).by, WatchedBy::Nobody);
+    w.scan().await;
+    let until = async |what: &str, holds: &dyn Fn(&[Item]) -> bool| {
+        for _ in 0..3_000 {
+            if holds(&w.list(ItemType::Movie).await) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{what}: {:?}, {:?}", w.list(ItemType::Movie).await, w.controller.watching(&w.id));
+    };
+    w.put("New Folder/A (2001)/A (2001).mkv", "a");
+    until("added", &|films| films.len() == 1 && films[0].available).await;
+    assert_eq!(w.controller.watching(&w.id), Watching { by: WatchedBy::Kernel, why: None });
+    // Into a folder that was not there when watching began.
+    w.put("New Folder/B (2002).mkv", "b");
+    until("added in a new folder", &|films| films.len() == 2).await;
+    fs::rename(w.root.join("New Folder/B (2002).mkv"), w.root.join("Bee (2002).mkv")).unwrap();
+    until("renamed", &|films| films.iter().any(|f| f.title == "Bee")).await;
+    fs::remove_file(w.root.join("Bee (2002).mkv")).unwrap();
+    until("removed", &|films| films.iter().any(|f| f.title == "Bee" && !f.available)).await;
+    fs::rename(&w.root, w.root.with_extension("away")).unwrap();
+    until("the library's folder is moved away", &|films| films.iter().all(|f| !f.available)).await;
+    w.controller.forget(&w.id);
 }

@@ -75,6 +75,8 @@ pub(super) struct Seen {
 #[derive(Debug, Default)]
 pub(super) struct Walked {
     pub(super) files: Vec<Seen>,
+    /// Folders that were read, whole paths.
+    pub(super) folders: Vec<PathBuf>,
     /// Folders (below the root) that could not be read: what is in them is not known to be gone.
     pub(super) blocked: Vec<PathBuf>,
     pub(super) warnings: Vec<String>,
@@ -108,6 +110,10 @@ pub(super) fn walk(
         match next {
             Ok(entry) if entry.file_type().is_dir() => {
                 let skip = entry.depth() > 0 && skipped(&entry, &own, &mut inside, &mut out);
+                if !skip {
+                    // Also one with a mark: the mark may go.
+                    out.folders.push(entry.path().to_owned());
+                }
                 if skip || marked(entry.path()) {
                     entries.skip_current_dir();
                 }
@@ -120,7 +126,7 @@ pub(super) fn walk(
 }
 
 /// Folders that hold no media of the owner's: hidden ones, thumbnails of NAS systems, trash.
-fn is_system(name: &[u8]) -> bool {
+pub(super) fn is_system(name: &[u8]) -> bool {
     name.starts_with(b".")
         || name.starts_with(b"@")
         || matches!(
@@ -153,9 +159,16 @@ fn skipped(entry: &DirEntry, own: &Path, inside: &mut HashSet<(u64, u64)>, out: 
     false
 }
 
-/// Whether the owner marked the folder as not for media servers.
+/// Files by which an owner marks a folder as not for media servers.
+const MARKS: [&str; 2] = [".nomedia", ".ignore"];
+
+/// Whether a file of this name is such a mark.
+pub(super) fn is_mark(name: &[u8]) -> bool {
+    MARKS.iter().any(|mark| mark.as_bytes() == name)
+}
+
 fn marked(folder: &Path) -> bool {
-    [".nomedia", ".ignore"].iter().any(|mark| fs::symlink_metadata(folder.join(mark)).is_ok())
+    MARKS.iter().any(|mark| fs::symlink_metadata(folder.join(mark)).is_ok())
 }
 
 fn failed(root: &Path, error: &walkdir::Error, out: &mut Walked) {
@@ -196,6 +209,12 @@ fn file(key: i64, root: &Path, kind: LibraryKind, entry: &DirEntry, out: &mut Wa
         return;
     }
     let Some(class) = classify(entry.path(), kind) else { return };
+    if !class.is_media() && entry.path_is_symlink() && !stays_inside(root, entry.path()) {
+        return warn(
+            out,
+            format!("link `{}` leads out of the library and is not used", entry.path().display()),
+        );
+    }
     // With links followed this is the target's; a FIFO or socket is never opened.
     let meta = match entry.metadata() {
         Ok(meta) if meta.is_file() => meta,
@@ -212,6 +231,18 @@ fn file(key: i64, root: &Path, kind: LibraryKind, entry: &DirEntry, out: &mut Wa
         ino: meta.ino(),
         dev: meta.dev(),
     });
+}
+
+/// Whether a file beside media is inside the library's folder `root`, or at least in its own folder (one that a link leads to),
+/// wherever it is linked to. A film may be a link to anywhere: it is shown as a film or not at all. The text of a subtitle file
+/// or a picture is shown as it is, and whoever may write into a library may not make the server read other people's files.
+///
+/// Asks the filesystem, so blocks.
+#[must_use]
+pub fn stays_inside(root: &Path, file: &Path) -> bool {
+    let Ok(real) = fs::canonicalize(file) else { return false };
+    let within = |folder: &Path| fs::canonicalize(folder).is_ok_and(|folder| real.starts_with(folder));
+    within(root) || file.parent().is_some_and(within)
 }
 
 /// Lower-case extension.
