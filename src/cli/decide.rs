@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use spindle_media::info::{MediaInfo, StreamKind};
 use spindle_playback::{Choice, ClientProfile, Decision, Profiles, RuleVerdict, SubtitleChoice, decide};
 
 use super::serve::Common;
@@ -46,6 +47,8 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
         examiner.close().await;
         examined
     })?;
+    chosen_stream(&examined.info, arguments.audio, "sound", |k| matches!(k, StreamKind::Audio(_)))?;
+    chosen_stream(&examined.info, arguments.subtitle, "subtitle", |k| matches!(k, StreamKind::Subtitle(_)))?;
     let choice = Choice {
         audio: arguments.audio,
         subtitle: arguments.subtitle.map_or(SubtitleChoice::Default, SubtitleChoice::Stream),
@@ -58,6 +61,25 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     }
     print(&text(&decision, &profile.name, arguments.rules));
     Ok(())
+}
+
+/// A stream that was asked for must be one of its kind.
+fn chosen_stream(
+    info: &MediaInfo,
+    chosen: Option<u32>,
+    kind: &str,
+    is_one: impl Fn(&StreamKind) -> bool,
+) -> Outcome {
+    let Some(chosen) = chosen else { return Ok(()) };
+    let there: Vec<u32> = info.streams.iter().filter(|s| is_one(&s.kind)).map(|s| s.index).collect();
+    if there.contains(&chosen) {
+        return Ok(());
+    }
+    let known = match there.as_slice() {
+        [] => "it has none".to_owned(),
+        some => format!("it has {}", some.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
+    };
+    Err(Failure::Failed(format!("the file has no {kind} stream {chosen}; {known}")))
 }
 
 fn text(decision: &Decision, client: &str, all: bool) -> String {
@@ -87,6 +109,9 @@ fn text(decision: &Decision, client: &str, all: bool) -> String {
 /// A name goes before a file: `chrome` is a client, `./chrome.json` a file.
 fn profile(arguments: &Arguments) -> Result<ClientProfile, Failure> {
     let client = arguments.client.as_str();
+    if let Some(dir) = arguments.data_dir.as_ref().filter(|d| !d.is_dir()) {
+        return Err(Failure::Failed(format!("there is no folder `{}`", super::named(dir))));
+    }
     let common = Common { data_dir: arguments.data_dir.clone(), libraries: Vec::new() };
     // Without a data directory the built-in ones are known all the same.
     let known = match common.layers(None)?.build() {

@@ -60,10 +60,10 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
 
 fn for_people(layout: &Layout) -> String {
     let mut text = format!(
-        "{}: {}, {} fragments, evenness {:.2}\n",
+        "{}: {}, {}, evenness {:.2}\n",
         super::named(&layout.file),
         human_bytes(layout.size_bytes),
-        layout.fragments,
+        super::counted(layout.fragments, "fragment", "fragments"),
         layout.evenness
     );
     let mut line = |t: String| {

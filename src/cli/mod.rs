@@ -154,6 +154,22 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> Outcome {
     Ok(())
 }
 
+/// `1 copy`, `2 copies`.
+pub(crate) fn counted(n: u64, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
+/// A data directory with a database in it, for commands that only look into one: a wrong name must make none.
+fn existing(config: &crate::config::Config) -> Result<(), Failure> {
+    if spindle_library::Library::is_in(&config.data_dir) {
+        return Ok(());
+    }
+    Err(Failure::Failed(format!(
+        "there is no Spindle data in `{}`; name the server's own data directory with --data-dir DIR",
+        named(&config.data_dir)
+    )))
+}
+
 /// A byte count for people, in binary units.
 pub(crate) fn human_bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];

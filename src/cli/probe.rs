@@ -76,7 +76,7 @@ fn for_people(file: &Path, info: &MediaInfo, keyframes: Option<&KeyframeIndex>) 
     out.push('\n');
     for stream in &info.streams {
         let facts = match &stream.kind {
-            StreamKind::Video(v) => format!("video {}x{} {:?}", v.width, v.height, v.hdr),
+            StreamKind::Video(v) => format!("video {}x{} {}", v.width, v.height, v.hdr.word()),
             StreamKind::Audio(a) => format!("audio {} ch {} Hz", a.channels, a.sample_rate),
             StreamKind::Subtitle(_) => "subtitle".to_owned(),
             StreamKind::Data => "data".to_owned(),

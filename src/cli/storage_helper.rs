@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Outcome;
+use super::{Failure, Outcome};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -29,6 +29,12 @@ pub(super) struct Arguments {
     zfs: bool,
 }
 
+/// Whether standard input is what a server hands over.
+fn is_given_a_socket() -> bool {
+    rustix::net::sockopt::socket_type(std::io::stdin())
+        .is_ok_and(|kind| kind == rustix::net::SocketType::SEQPACKET)
+}
+
 pub(super) fn run(arguments: Arguments) -> Outcome {
     let endpoint = match arguments.socket {
         Some(path) => spindle_storage::HelperEndpoint::Listen {
@@ -37,7 +43,15 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
             allow_gid: arguments.allow_gid,
         },
         None if arguments.activated => spindle_storage::HelperEndpoint::Activated,
-        None => spindle_storage::HelperEndpoint::Inherited,
+        None if is_given_a_socket() => spindle_storage::HelperEndpoint::Inherited,
+        None => {
+            return Err(Failure::Usage(
+                "standard input is no socket of a server. A server with the right to starts its helper by itself; otherwise run, as root, \
+                 `spindle storage-helper --socket /run/spindle-storage-helper.sock --allow-uid UID --disks`, UID being the user of \
+                 the server, and start the server with `--storage-helper /run/spindle-storage-helper.sock` (docs/storage-helper.md)"
+                    .to_owned(),
+            ));
+        }
     };
     let rights = spindle_storage::HelperRights { disks: arguments.disks, zfs: arguments.zfs };
     spindle_storage::run_helper(endpoint, rights)?;

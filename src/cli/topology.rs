@@ -37,14 +37,19 @@ fn for_people(topology: &Topology) -> String {
         super::named(&topology.filesystem.mount)
     );
     tree(&mut out, &topology.node, 1);
-    let _infallible = writeln!(
-        out,
-        "{} column(s): a large read can use {} disk(s) at once; {} cop{} of each byte",
-        topology.columns,
-        topology.columns,
-        topology.copies,
-        if topology.copies == 1 { "y" } else { "ies" }
-    );
+    if topology.node.kind == "memory" {
+        out.push_str("no disk is used\n");
+    } else if topology.disks.is_empty() {
+        out.push_str("which disks it uses is not known\n");
+    } else {
+        let _infallible = writeln!(
+            out,
+            "{}: a large read can use {} at once; {} of each byte",
+            super::counted(u64::from(topology.columns), "column", "columns"),
+            super::counted(u64::from(topology.columns), "disk", "disks"),
+            super::counted(u64::from(topology.copies), "copy", "copies")
+        );
+    }
     for advice in &topology.advice {
         let _infallible = writeln!(out, "{}", advice.text);
     }

@@ -53,7 +53,7 @@ enum Action {
 
 #[derive(Debug, Args)]
 struct Password {
-    /// Read the password from standard input
+    /// Read the password from standard input, the only way to give it: others see what is on a command line
     #[arg(long, required = true)]
     password_stdin: bool,
 }
@@ -69,6 +69,13 @@ impl Password {
 
 pub(super) fn run(arguments: Arguments) -> Outcome {
     let config = arguments.common.layers(None)?.build().map_err(|e| Failure::Usage(e.to_string()))?;
+    match arguments.action {
+        Action::Add { .. } if !Library::is_in(&config.data_dir) => {
+            super::complain(&format!("making a new data directory in `{}`", super::named(&config.data_dir)));
+        }
+        Action::Add { .. } => {}
+        Action::List { .. } | Action::Passwd { .. } | Action::Remove { .. } => super::existing(&config)?,
+    }
     let library = Library::open(&config.data_dir, Arc::new(SystemClock))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(act(&library, arguments.action));
