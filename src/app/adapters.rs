@@ -59,6 +59,17 @@ impl Backend for DiskBackend {
     }
 }
 
+/// What was wrong, in the system's words: the reason that a file is listed with is all that people see of it, and what stands
+/// before the innermost cause names a path, which whoever asks knows.
+fn cause(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    let text = innermost.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+}
+
 /// How long a disk may have had nothing to do before it is let alone: the usual spin-down times begin at ten minutes, and a look
 /// every quarter of an hour would keep it awake for ever.
 const LEFT_ALONE_S: u64 = 300;
@@ -70,7 +81,7 @@ fn to_io(error: spindle_storage::StorageError) -> io::Error {
         ErrorKind::TimedOut => io::ErrorKind::TimedOut,
         _ => io::ErrorKind::Other,
     };
-    io::Error::new(kind, error)
+    io::Error::new(kind, cause(&error))
 }
 
 /// Bytes of one read of a header: a `moov` of a film fits into a few, a Matroska head into one.
@@ -168,5 +179,19 @@ impl Prober for WorkerProber {
             let picture = self.0.picture(file, what, max_width).await;
             picture.map(|bytes| bytes.to_vec()).map_err(to_probe_error)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_opened_is_listed_with_the_kernels_word_for_it() {
+        let why = io::Error::from(io::ErrorKind::PermissionDenied);
+        let error =
+            anyhow::Error::new(io::Error::from_raw_os_error(13)).context("unable to open `/srv/films/x.mkv`");
+        assert_eq!(cause(error.as_ref()), "permission denied");
+        assert_eq!(cause(&why), "permission denied");
     }
 }

@@ -10,6 +10,7 @@ import {
   meanRequest,
   plotData,
   ratesOfDisk,
+  rest,
   sources,
   timeSpan,
 } from "./record";
@@ -70,6 +71,16 @@ describe("record", () => {
     expect(sources({ ...record, cached_bytes: 0, input_bytes: 50, input_cached_bytes: 10 }).map((s) => s.share)).toEqual([0.8, 0, 0, 0.2, 0]);
     const empty = { ...record, read_bytes: 0, cached_bytes: 0 };
     expect(sources(empty).every((s) => s.share === 0)).toBe(true);
+  });
+
+  it("counts each byte once, and says what stands between the parts and what was sent", () => {
+    const part = { ...record, method: "direct_play" as const, read_bytes: 10, unattributed_bytes: 4, cached_bytes: 3, served_bytes: 11, input_bytes: 0 };
+    const of = (name: string) => sources(part).find((s) => s.name === name)?.bytes;
+    expect([of("disks"), of("unattributed"), of("memory")]).toEqual([6, 4, 3]);
+    expect(rest(part)).toEqual({ ahead: 2, again: 0 });
+    expect(rest({ ...part, served_bytes: 15 })).toEqual({ ahead: 0, again: 2 });
+    expect(rest({ ...part, input_bytes: 10 })).toBeNull();
+    expect(rest({ ...part, method: "transcode" })).toBeNull();
   });
 
   it("covers marks beyond the series and is never empty", () => {

@@ -117,11 +117,15 @@ export const metadataBytes = (record: IoRecord): number => record.disks.reduce((
 
 export type Source = "disks" | "make_up" | "metadata" | "memory" | "unattributed";
 
-/** Parts of the bytes moved for a stream, in a fixed order, for one stacked bar. */
+/**
+ * Parts of the bytes moved for a stream, in a fixed order, for one stacked bar. What came off disks and is not attributed is in the
+ * record's `read_bytes` too: each byte is in one part alone.
+ */
 export function sources(record: IoRecord): { name: Source; bytes: number; share: number }[] {
-  const extra = Math.min(makeUpBytes(record), record.read_bytes);
+  const placed = Math.max(0, record.read_bytes - Math.max(0, record.unattributed_bytes));
+  const extra = Math.min(makeUpBytes(record), placed);
   const rows: { name: Source; bytes: number }[] = [
-    { name: "disks", bytes: Math.max(0, record.read_bytes - extra) },
+    { name: "disks", bytes: placed - extra },
     { name: "make_up", bytes: extra },
     { name: "metadata", bytes: metadataBytes(record) },
     { name: "memory", bytes: Math.max(0, record.cached_bytes) + record.input_cached_bytes },
@@ -129,6 +133,17 @@ export function sources(record: IoRecord): { name: Source; bytes: number; share:
   ];
   const total = rows.reduce((sum, row) => sum + row.bytes, 0);
   return rows.map((row) => ({ ...row, share: total > 0 ? row.bytes / total : 0 }));
+}
+
+/**
+ * What stands between the parts and what was sent, where the file itself is sent: bytes that were read ahead and not sent, or that
+ * were sent again after a jump back. What a converter made has another size: nothing is to be compared then.
+ */
+export function rest(record: IoRecord): { ahead: number; again: number } | null {
+  if (record.input_bytes > 0 || (record.method && record.method !== "direct_play")) return null;
+  const wanted = new Set<Source>(["disks", "memory", "unattributed"]);
+  const moved = sources(record).reduce((sum, part) => sum + (wanted.has(part.name) ? part.bytes : 0), 0);
+  return { ahead: Math.max(0, moved - record.served_bytes), again: Math.max(0, record.served_bytes - moved) };
 }
 
 /** Whether bytes were still read after a moment: a fault that playback survived. */
