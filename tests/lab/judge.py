@@ -98,7 +98,7 @@ def degraded(said):
 
 def lost(row):
     if not all(row["ended"]):
-        return "a stream went on although its disk is gone: %s" % row["ended"]
+        return "a stream went on although its disk is gone: %s; taking it away said %s; topology %s" % (row["ended"], row["fault"], str(row.get("topology"))[:600])
     if row["health"] != 200 or row["titles"] != ["Alpha", "Beta", "Gamma"]:
         return "health is %s, the library lists %s" % (row["health"], row["titles"])
     return row["topology"].get("error")
