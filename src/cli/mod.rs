@@ -8,6 +8,7 @@ mod log;
 mod probe;
 mod scan;
 mod serve;
+mod simulate;
 mod storage_helper;
 mod topology;
 mod user;
@@ -45,6 +46,8 @@ enum Command {
     Layout(layout::Arguments),
     /// Experiments on volumes and the network, and the records they leave
     Bench(bench::Arguments),
+    /// Replay recorded sessions on another layout of disks, and tell how many such streams it carries
+    Simulate(simulate::Arguments),
     /// Manage accounts
     User(user::Arguments),
     /// Trace block requests for a server (started by the server, or by systemd)
@@ -85,6 +88,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Topology(a) => topology::run(a),
         Command::Layout(a) => layout::run(a),
         Command::Bench(a) => bench::run(a),
+        Command::Simulate(a) => simulate::run(a),
         Command::User(a) => user::run(a),
         Command::StorageHelper(a) => storage_helper::run(a),
     };

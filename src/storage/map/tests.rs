@@ -642,3 +642,55 @@ fn arrays_that_were_traced_are_mapped_as_they_were_read() {
         }
     }
 }
+
+/// The simulator's layouts (src/simulate) against this map, where it knows the same: each was written without the other.
+#[test]
+fn the_simulators_layouts_are_those_of_the_map() {
+    const DISK: u64 = 512 << 20;
+    const K: u64 = 1 << 10;
+    let raid10 = |layout: u32, n: u32, chunk: u64| {
+        Node::Raid10(Raid10::new(layout, n, chunk, DISK).unwrap(), disks(usize::try_from(n).unwrap()))
+    };
+    let cases = [
+        ("md-raid1,disks=3", Node::Mirror(disks(3))),
+        (
+            "md-raid0,disks=3,chunk=64K",
+            Node::Striped(Zones::new(64 * K, &[DISK; 3], Turns::OfArray).unwrap(), disks(3)),
+        ),
+        ("md-raid10,disks=4", raid10(0x102, 4, 512 * K)),
+        ("md-raid10,disks=3,chunk=64K", raid10(0x102, 3, 64 * K)),
+        ("md-raid10,disks=5,near=3,chunk=4K", raid10(0x103, 5, 4 * K)),
+        ("md-raid10,disks=5,far=2,chunk=256K", raid10(0x201, 5, 256 * K)),
+        ("md-raid10,disks=4,far=2,chunk=64K", raid10(0x201, 4, 64 * K)),
+        ("md-raid10,disks=6,near=2,far=2,chunk=64K", raid10(0x202, 6, 64 * K)),
+        ("md-raid10,disks=5,offset=2,chunk=64K", raid10(0x1_0201, 5, 64 * K)),
+        ("md-raid5,disks=4,chunk=64K", Node::Parity(Parity::five(2, 4, 64 * K).unwrap(), disks(4))),
+        ("md-raid6,disks=5,chunk=64K", Node::Parity(Parity::six(2, 5, 64 * K).unwrap(), disks(5))),
+        // A space of two columns of two copies is md's near layout with its interleave as chunk (within one slab).
+        ("mirror,disks=4,columns=2", raid10(0x102, 4, 256 * K)),
+        ("mirror,disks=2,columns=1", Node::Mirror(disks(2))),
+        ("parity,disks=4,columns=4", Node::Parity(Parity::five(2, 4, 256 * K).unwrap(), disks(4))),
+    ];
+    for (text, node) in &cases {
+        let layout = spindle_simulate::Layout::parse(text, DISK).unwrap();
+        // The first slab, whose end no array has.
+        let end = if text.starts_with("md") { layout.size_bytes() } else { 256 << 20 };
+        for at in (0..end - 8 * K).step_by(1_234_567) {
+            let found = pieces(node, at, 4 * K);
+            let mut told = Vec::new();
+            layout.runs(at, 4 * K, |at, run| {
+                told.push((at, run.copies.iter().map(|p| (p.disk, p.offset)).collect::<BTreeSet<_>>()));
+            });
+            let found: Vec<_> = found
+                .iter()
+                .map(|p| {
+                    (
+                        p.offset,
+                        p.copies.iter().map(|c| (c.place.disk, c.place.offset)).collect::<BTreeSet<_>>(),
+                    )
+                })
+                .collect();
+            assert_eq!(told, found, "{text} at {at}");
+        }
+    }
+}

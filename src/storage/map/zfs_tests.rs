@@ -221,3 +221,33 @@ fn copies_on_other_vdevs_are_copies_and_what_is_not_known_says_so() {
     let runs = file.runs(30000);
     assert_eq!((runs.runs.len(), runs.pending_bytes), (4, 0));
 }
+
+/// The simulator's raidz (src/simulate) against this map: records one after the other.
+#[test]
+fn the_simulators_raidz_is_that_of_the_map() {
+    for (width, parity, record) in [(3, 1, M), (4, 1, 128 * K), (6, 2, M), (8, 3, 16 * M)] {
+        let raidz = Raidz::new(12, width, parity).unwrap();
+        let text = format!("zfs-raidz{parity},disks={width},record={}K", record / K);
+        let layout = spindle_simulate::Layout::parse(&text, 1 << 36).unwrap();
+        // As the allocator has it: data and parity, rounded up to a multiple of one more than the parity.
+        let (sectors, data) = (record >> 12, width as u64 - u64::from(parity));
+        let taken = (sectors + u64::from(parity) * sectors.div_ceil(data))
+            .next_multiple_of(u64::from(parity) + 1)
+            << 12;
+        for number in 0..40 {
+            let mut at = number * record;
+            for column in &raidz.columns(number * taken, record)[parity as usize..] {
+                let run = layout.run(at);
+                let place = run.copies[0];
+                assert_eq!(
+                    (place.disk, place.offset),
+                    (column.slot, LABELS_BYTES + column.offset),
+                    "{text}, record {number}"
+                );
+                assert_eq!(run.len_bytes, column.len_bytes, "{text}, record {number}");
+                at += run.len_bytes;
+            }
+            assert_eq!(at, (number + 1) * record, "{text}");
+        }
+    }
+}

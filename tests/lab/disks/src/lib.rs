@@ -1,13 +1,13 @@
 //! Disks for tests.
 //!
-//! - [`params`]: what a drive is: presets and files of `key = value`.
-//! - [`drive`]: the mechanism as pure code: where the head is, what a request costs. Times go in as numbers;
-//!   nothing here reads a clock.
-//! - [`queue`]: which waiting command a drive takes next, and the other ways in which a host may order them.
+//! - [`params`], [`drive`], [`queue`]: the drive as pure code, of the crate `spindle-drive` (src/drive), which `spindle simulate`
+//!   uses as well: what is predicted and what it is checked against have one source.
 //! - [`layout`]: how a volume's bytes fall on its disks, for simulated volumes.
 //! - [`simulate`]: readers on a volume in virtual time: deterministic, without sleeping.
+//! - [`replay`]: recorded sessions on a layout of devices, in real time: what `spindle simulate` is held against.
 //! - [`fault`]: what a device may be told to do wrong.
 //! - [`device`]: a file that answers like the drive, in real time, with a log of every request.
+//! - [`figures`]: what docs/striping.md tells of layouts.
 //! - [`fuse`], [`nbd`]: the two ways in which a kernel or a virtual machine reaches a device.
 //! - [`control`]: the socket by which a test turns delays and faults on and off.
 //!
@@ -15,12 +15,13 @@
 
 pub mod control;
 pub mod device;
-pub mod drive;
 pub mod fault;
+pub mod figures;
 pub mod fuse;
 pub mod layout;
 pub mod log;
 pub mod nbd;
-pub mod params;
-pub mod queue;
+pub mod replay;
 pub mod simulate;
+
+pub use spindle_drive::{drive, params, queue};

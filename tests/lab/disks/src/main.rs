@@ -1,4 +1,5 @@
 //! `spindle-disks serve`: files that answer like disks, as loop devices' files or over NBD.
+//! `spindle-disks replay`: recorded sessions on a layout of such devices, in real time.
 //! `spindle-disks simulate`: how many players a volume of such disks carries, in virtual time.
 
 use std::fs::File;
@@ -28,13 +29,22 @@ spindle-disks serve [--fuse DIR] [--nbd DIR] [--control SOCKET] [--log DIR] [--l
 
 spindle-disks simulate [--disk PRESET|FILE] [KEY=VALUE]... [rate_mbit=8] [request_kib=2048] [policy=deadline]
                        [columns=1] [copies=1] [interleave_kib=256] [buffers=2] [seconds=180] [disk_gb=8000] [players=N]
-    Without players: the largest number that never runs empty. policy: fifo deadline nearest sweep.";
+    Without players: the largest number that never runs empty. policy: fifo deadline nearest sweep.
+
+spindle-disks replay --layout LAYOUT [--disk PRESET|FILE] [--log DIR] [--folder DIR] [KEY=VALUE]... [size_mib=8192] [place=BYTES,...]
+                     [thread=N,...] RECORD.json...
+    LAYOUT as of `spindle simulate`. Prints a line of JSON: what each device did. --folder: where its images may be.
+spindle-disks predict ...     the same words: what `spindle simulate` says to it, as its JSON
+spindle-disks figures         what docs/striping.md tells of layouts, in virtual time, as JSON";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let result = match words.split_first() {
         Some((command, rest)) if command == "serve" => serve(rest),
         Some((command, rest)) if command == "simulate" => simulate(rest),
+        Some((command, rest)) if command == "replay" => recorded(rest, true),
+        Some((command, rest)) if command == "predict" => recorded(rest, false),
+        Some((command, [])) if command == "figures" => spindle_disks::figures::print(),
         _ => {
             println!("{USAGE}");
             return ExitCode::from(2);
@@ -185,6 +195,83 @@ fn serve(words: &[String]) -> Result<(), String> {
         device.flush_log().map_err(|e| format!("the log of {}: {e}", device.name()))?;
         device.close();
     }
+    Ok(())
+}
+
+/// Records on a layout: in real time on devices, or as `spindle simulate` predicts it.
+fn recorded(words: &[String], is_real: bool) -> Result<(), String> {
+    let (mut name, mut layout, mut log, mut folder) =
+        ("hdd7200".to_owned(), None, None, std::env::temp_dir());
+    let (mut size_mib, mut places, mut threads) = (8192_u64, Vec::new(), Vec::new());
+    let (mut settings, mut records) = (Vec::new(), Vec::new());
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        let mut value = || rest.next().cloned().ok_or_else(|| format!("{word} needs a value"));
+        match word.as_str() {
+            "--disk" => name = value()?,
+            "--layout" => layout = Some(value()?),
+            "--log" => log = Some(PathBuf::from(value()?)),
+            "--folder" => folder = value()?.into(),
+            _ => match word.split_once('=') {
+                Some(("size_mib", n)) => {
+                    size_mib = n.parse().map_err(|_| format!("`{word}`: not a number"))?
+                }
+                Some(("place", list)) => {
+                    places = list
+                        .split(',')
+                        .map(spindle_simulate::layout::parse::bytes)
+                        .collect::<Result<_, _>>()?;
+                }
+                Some(("thread", list)) => {
+                    threads = list
+                        .split(',')
+                        .map(|n| n.parse().map_err(|_| format!("`{word}`: not numbers")))
+                        .collect::<Result<_, _>>()?;
+                }
+                Some((key, value)) if value.parse::<f64>().is_ok() => settings.push((key, value)),
+                _ => records.push(word),
+            },
+        }
+    }
+    let layout = layout.ok_or("--layout is missing")?;
+    let mut params = disk(&name, size_mib << 20)?;
+    for (key, value) in settings {
+        params.set(key, value).map_err(|e| e.to_string())?;
+    }
+    params.check().map_err(|e| e.to_string())?;
+    let layout = spindle_simulate::Layout::parse(&layout, params.size_bytes).map_err(|e| e.to_string())?;
+    let (mut parts, mut sessions) = (Vec::new(), Vec::new());
+    for (number, path) in records.into_iter().enumerate() {
+        let text = std::fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
+        let session = spindle_simulate::Session::from_json(path, &text).map_err(|e| e.to_string())?;
+        let place = places.get(number).copied().unwrap_or(0);
+        if place.saturating_add(session.end_bytes()) > layout.size_bytes() {
+            return Err(format!("{path}: its film does not fit at byte {place}"));
+        }
+        let thread = threads.get(number).copied().unwrap_or(number as u64);
+        sessions.push(session.clone());
+        parts.push(spindle_disks::replay::Part { session, place, thread });
+    }
+    if !is_real {
+        let plan = spindle_simulate::report::Plan {
+            disk_name: name,
+            disk: params,
+            host: spindle_simulate::replay::Host::default(),
+            starts_s: Vec::new(),
+            places: parts.iter().map(|p| p.place).collect(),
+            threads: parts.iter().map(|p| p.thread).collect(),
+            fit: None,
+        };
+        let report = spindle_simulate::report::simulate(&layout, &plan, &sessions, &mut |_, _, _| true);
+        let report = report.map_err(|e| e.to_string())?;
+        println!("{}", serde_json::to_string(&report).map_err(|e| e.to_string())?);
+        return Ok(());
+    }
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1_000));
+    let log_of = |name: &str| log.as_ref().map(|l| File::create(l.join(format!("{name}.csv")))).transpose();
+    let (devices, took_s) =
+        spindle_disks::replay::run(&layout, &params, parts, &folder, log_of).map_err(|e| e.to_string())?;
+    println!("{{\"elapsed_s\":{took_s:.6},\"disks\":[{}]}}", devices.join(","));
     Ok(())
 }
 
