@@ -258,8 +258,25 @@ def three_at_once(rig, rows, browser=None):
     for _, session in opened:
         if not browser or session != opened[-1][1]:
             rig.server.end(session)
+    if not browser:
+        what_if(rig, [session for _, session in opened])
     if browser:
         browser.leave(url=rig.server.url)
+
+
+def what_if(rig, sessions):
+    """The sessions once more on another layout, while the server runs: the same requests, and every byte that came off disks."""
+    records = [servers.until(30, "the record is kept", lambda session=session: (lambda r: r if r.get("ended") else None)(rig.server.io(session))) for session in sessions]
+    run = subprocess.run([servers.PROGRAM, "simulate", "--data-dir", rig.server.data, "--layout", "mirror,disks=4,columns=2", "--most", "0", "--json", *sessions],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+    check(run.returncode == 0, "simulate: exit %d: %s" % (run.returncode, run.stderr))
+    told = json.loads(run.stdout)
+    for said, record in zip(told["sessions"], records):
+        rows = record.get("requests", [])
+        check(said["session"] == record["session"] and said["read_bytes"] == sum(row["length_bytes"] for row in rows) and rows, "%s of %d requests" % (said, len(rows)))
+        check(said.get("approximate") is None, "approximate: %s" % said.get("approximate"))
+        check({row["disk"]: row["read_bytes"] for row in said["recorded"]} == by_disk(record), "recorded: %s" % said["recorded"])
+    check(sum(row["read_bytes"] for row in told["disks"]) == sum(said["read_bytes"] for said in told["sessions"]), "disks: %s" % told["disks"])
 
 
 def run():

@@ -86,6 +86,58 @@ def bad_starts(stage, scratch):
         check(snapshot(newer) == before, "changed: %s" % sorted(set(snapshot(newer).items()) ^ set(before.items())))
 
 
+def simulated(*arguments):
+    """Runs `spindle simulate`; gives its exit status, what it printed and its complaint."""
+    run = subprocess.run([servers.PROGRAM, "simulate", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+    return run.returncode, run.stdout, run.stderr
+
+
+def what_if(stage, scratch):
+    """Layouts that are not understood or cannot be, and records that are none, old, empty or huge."""
+    def record(name, body):
+        path = os.path.join(scratch, name + ".json")
+        with open(path, "w") as out:
+            out.write(body if isinstance(body, str) else json.dumps(body))
+        return path
+
+    def refused(status, mentions, *arguments):
+        code, out, err = simulated(*arguments)
+        check(code == status and not out, "exit status %d, wanted %d: %s%s" % (code, status, out, err))
+        check(len(err.strip().splitlines()) == 1 and mentions in err, "not one line that names %r: %s" % (mentions, err))
+    rows = [{"at_ms": number * 500, "offset": number << 21, "length_bytes": 1 << 21} for number in range(20)]
+    good = record("good", {"file": "Film.mp4", "requests": rows})
+    with stage.case("a_layout_that_is_not_understood_is_one_line_with_the_right_form_and_status_2"):
+        refused(2, "mirror,disks=4,columns=2", "--layout", "mirrored,disks=4", good)
+        refused(2, "`disks=N` is missing", "--layout", "mirror", good)
+    with stage.case("a_layout_that_cannot_be_is_one_line_and_status_2"):
+        refused(2, "2 columns of 2 copies need at least 4 disks", "--layout", "mirror,disks=3,columns=2", good)
+        refused(2, "neither one of hdd7200", "--layout", "single", "--disk", "floppy", good)
+    with stage.case("a_session_without_a_record_is_one_line_and_status_1"):
+        refused(1, "no data directory", "--layout", "single", "--data-dir", os.path.join(scratch, "no-such-folder"), "0123456789abcdef")
+        refused(1, "neither `requests` nor a `series`", "--layout", "single", record("none", {"items": []}))
+        refused(1, "is no I/O record", "--layout", "single", record("text", "not JSON"))
+        empty = {"attribution": "none", "why": "recording was off", "series": {"interval_ms": 1000, "t_s": [0.0], "disks": {}}}
+        refused(1, "recording was off", "--layout", "single", record("empty", empty))
+        refused(1, "unable to read the record", "--layout", "single", os.path.join(scratch, "nowhere.json"))
+    with stage.case("a_record_of_an_earlier_version_is_replayed_and_said_to_be_approximate"):
+        old = {"disks": [{"disk": "sda", "reads": 8, "read_bytes": 8 << 20, "mean_request_bytes": 1 << 20}],
+               "series": {"interval_ms": 1000, "t_s": [0.0, 1.0], "disks": {"sda": {"read_bytes": [4 << 20, 4 << 20], "reads": [4, 4]}}}}
+        code, out, err = simulated("--layout", "md-raid1,disks=2", "--most", "0", "--json", record("old", old))
+        check(code == 0, err)
+        told = json.loads(out)
+        check("earlier version" in told["sessions"][0]["approximate"], told["sessions"])
+        check(sum(disk["read_bytes"] for disk in told["disks"]) == 8 << 20, told["disks"])
+    with stage.case("a_record_with_more_than_can_be_is_refused_at_once"):
+        refused(1, "cannot be", "--layout", "single", record("far", {"requests": [{"at_ms": 0, "offset": 1 << 62, "length_bytes": 1}]}))
+        refused(1, "requests of", "--layout", "single", record("huge", {"requests": [{"at_ms": 0, "offset": 0, "length_bytes": 1 << 50}]}))
+    with stage.case("two_layouts_are_two_lines_of_json_and_the_same_twice"):
+        told = [simulated("--layout", "mirror,disks=3,columns=1", "--layout", "parity,disks=4", "--interleave", "1M", "--json", good)[1] for _ in range(2)]
+        check(told[0] == told[1], "two runs differ: %s" % told)
+        one, two = [json.loads(line) for line in told[0].splitlines()]
+        check([disk["read_bytes"] for disk in one["disks"]].count(0) == 2, "one column, one viewer: %s" % one["disks"])
+        check(two["layout"]["name"] == "parity,disks=4,interleave=1M" and two["fit"]["streams"] > 1, told[0])
+
+
 def broken_files(stage):
     """The samples of the group `broken`: listed as unreadable with a reason, nothing they name is opened or called."""
     if not stage.wants("broken_files"):
@@ -299,6 +351,7 @@ def run():
     scratch = tempfile.mkdtemp(prefix="faults-", dir=os.path.join(servers.WORK, "runs"))
     try:
         bad_starts(stage, scratch)
+        what_if(stage, scratch)
         broken_files(stage)
         workers(stage, scratch)
         vanished(stage, scratch)
