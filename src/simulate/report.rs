@@ -393,3 +393,81 @@ fn printable(text: &str) -> String {
         .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn session(name: &str, file: &str, client: &str) -> Session {
+        let rows: Vec<_> =
+            (0..20).map(|i| json!({"at_ms": i * 500, "offset": i << 21, "length_bytes": 1 << 21})).collect();
+        let disks = json!([{"disk": "sda", "reads": 20, "read_bytes": 41_943_040, "busy_share": 0.25}]);
+        let striping = json!({"columns": 2, "columns_used": 1});
+        let record = json!({"file": file, "method": "direct_play", "client": client, "requests": rows, "disks": disks, "striping": striping});
+        Session::from_value(name, record).unwrap()
+    }
+
+    fn plan(fit: Option<Limits>) -> Plan {
+        Plan {
+            disk_name: "hdd7200".into(),
+            disk: Params::preset("hdd7200", 8 << 40).unwrap(),
+            host: Host::default(),
+            starts_s: Vec::new(),
+            places: Vec::new(),
+            threads: Vec::new(),
+            fit,
+        }
+    }
+
+    #[test]
+    fn sessions_of_one_film_read_one_place_and_of_several_films_several() {
+        let layout = Layout::parse("simple,disks=2,columns=1", 8 << 40).unwrap();
+        let disks_used = |files: [&str; 3]| {
+            let sessions = files.map(|file| session(file, file, "tv"));
+            let report = simulate(&layout, &plan(None), &sessions, &mut |_, _, _| true).unwrap();
+            assert_eq!(report.fit, None);
+            report.striping.disks_used
+        };
+        // Slabs are on one disk and the other in turn; the third film's place is on the other.
+        assert_eq!((disks_used(["one", "one", "one"]), disks_used(["one", "two", "three"])), (1, 2));
+    }
+
+    #[test]
+    fn what_is_told_adds_up_and_shows_what_was_recorded_beside_it() {
+        let layout = Layout::parse("mirror,disks=3,columns=1", 8 << 40).unwrap();
+        let sessions = [session("a", "one\u{1b}[2J", "tv")];
+        let limits = Limits { most: 4, ..Limits::default() };
+        let mut seen = Vec::new();
+        let report = simulate(&layout, &plan(Some(limits)), &sessions, &mut |what, _, _| {
+            seen.push(what.to_owned());
+            true
+        });
+        let report = report.unwrap();
+        assert_eq!(report.disks.iter().map(|d| d.read_bytes).sum::<u64>(), 20 << 21);
+        assert_eq!((report.striping.disks_used, report.striping.columns), (1, 1));
+        assert!((report.striping.evenness - 1.0 / 3.0).abs() < 1e-9);
+        let fit = report.fit.as_ref().unwrap();
+        assert_eq!((fit.fit.streams, fit.fit.limited_by), (4, LimitedBy::NotReached));
+        assert!(fit.pessimistic.is_some());
+        assert!(seen.iter().any(|w| w == "replaying") && seen.iter().any(|w| w.contains("most streams")));
+        let text = report.text();
+        assert!(text.contains("sda 40.0 MiB, 25.0 % busy") && text.contains("1 of 2 columns used"), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+        let value = serde_json::to_value(&report).unwrap();
+        assert_eq!(value["sessions"][0]["recorded"][0]["disk"], "sda");
+        assert_eq!(value["fit"]["limited_by"], "not_reached");
+    }
+
+    #[test]
+    fn latencies_are_told_by_their_rank() {
+        let all: Vec<f32> = (1..=100).rev().map(|i| i as f32 / 1e3).collect();
+        let told = latency(&all);
+        assert!(
+            (told.p50 - 50.0).abs() < 0.01
+                && (told.p95 - 95.0).abs() < 0.01
+                && (told.max - 100.0).abs() < 0.01
+        );
+        assert_eq!(latency(&[]), Latency::default());
+    }
+}
