@@ -200,12 +200,7 @@ struct Index {
 impl Index {
     fn open(arguments: &Arguments) -> Result<Self, Failure> {
         let config = arguments.common.layers(None)?.build().map_err(|e| Failure::Usage(e.to_string()))?;
-        if !config.data_dir.is_dir() {
-            return Err(Failure::Failed(format!(
-                "there is no data directory `{}` with sessions; name one with --data-dir, or give files of saved records",
-                config.data_dir.display()
-            )));
-        }
+        super::existing(&config)?;
         let library = Library::open(&config.data_dir, Arc::new(SystemClock))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Self { library, runtime, data_dir: config.data_dir })

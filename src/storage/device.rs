@@ -282,7 +282,11 @@ impl Plan {
                         Err(_) if self.disks.len() == 1 && self.gone.is_empty() => {
                             let why = "the btrfs chunk tree is not readable without CAP_SYS_ADMIN: the disk is known, the place on it is not";
                             let below = Arc::new(Node::Disk(0));
-                            return Ok(Arc::new(Node::Doubt { why: why.into(), elsewhere: Vec::new(), below }));
+                            return Ok(Arc::new(Node::Doubt {
+                                why: why.into(),
+                                elsewhere: Vec::new(),
+                                below,
+                            }));
                         }
                         Err(e) => {
                             return Err(format!(

@@ -113,7 +113,7 @@ def what_if(stage, scratch):
         refused(2, "2 columns of 2 copies need at least 4 disks", "--layout", "mirror,disks=3,columns=2", good)
         refused(2, "neither one of hdd7200", "--layout", "single", "--disk", "floppy", good)
     with stage.case("a_session_without_a_record_is_one_line_and_status_1"):
-        refused(1, "no data directory", "--layout", "single", "--data-dir", os.path.join(scratch, "no-such-folder"), "0123456789abcdef")
+        refused(1, "there is no Spindle data", "--layout", "single", "--data-dir", os.path.join(scratch, "no-such-folder"), "0123456789abcdef")
         refused(1, "neither `requests` nor a `series`", "--layout", "single", record("none", {"items": []}))
         refused(1, "is no I/O record", "--layout", "single", record("text", "not JSON"))
         empty = {"attribution": "none", "why": "recording was off", "series": {"interval_ms": 1000, "t_s": [0.0], "disks": {}}}
