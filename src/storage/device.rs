@@ -227,11 +227,12 @@ impl Plan {
         Self {
             disks: found.leaves.iter().map(Disk::of).collect(),
             shape: Shape {
-                level: top.node.level.clone().unwrap_or_else(|| "disk".to_owned()),
                 columns: top.columns,
                 copies: top.copies,
-                chunk_bytes: top.node.chunk_bytes.unwrap_or(0),
                 kind: top.layout,
+                // Of the storey that decides: what lies on an array through partitions, encryption or a linear volume is
+                // striped as the array is.
+                ..topology::shape::of(&mut top.node.clone())
             },
             legs_unknown: legs_unknown(sys_tree, fsid, has_block_mirror),
             fingerprint,

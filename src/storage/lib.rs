@@ -42,7 +42,7 @@ pub use ledger::StreamId;
 pub use reader::{MediaFile, WorkerFile};
 pub use recorder::record::{
     Attribution, AttributionMode, AttributionSpan, DiskFault, DiskIo, DiskRate, DiskSeries, FileRequest,
-    IoRecord, Notice, Percentiles, Seek, SeriesJson, Stall, Striping, SystemDiskSeries,
+    IoRecord, Notice, Percentiles, Seek, SeriesJson, Stall, Striping, SystemDiskSeries, Trail, TrailRun,
 };
 pub use storage::{Config, HelperMode, Storage, WorkerRead};
 pub use sys::return_freed_memory;

@@ -114,6 +114,65 @@ pub(crate) fn by_map(map: &FileMap, fetched: &[ByteRange], leg: Option<u32>) -> 
     out
 }
 
+/// Which copy gave the bytes that were fetched, as `by_map` takes it: `None` where that is not known, or where they were
+/// computed of others.
+pub(crate) fn copies_of(
+    map: &FileMap,
+    fetched: &[ByteRange],
+    leg: Option<u32>,
+) -> Vec<(ByteRange, Option<u16>)> {
+    let mut out: Vec<(ByteRange, Option<u16>)> = Vec::new();
+    for piece in fetched.iter().flat_map(|range| map.pieces(*range)) {
+        let copy = match piece.source(leg) {
+            Source::One(place) => numbered(piece.copies.iter().map(|c| c.place), place),
+            Source::Many(_) | Source::Unknown => None,
+            Source::Nowhere => continue,
+        };
+        let Some(range) = ByteRange::of_len(piece.offset, piece.len_bytes) else { continue };
+        match out.last_mut() {
+            Some((last, of)) if *of == copy && last.end() == range.start() => {
+                *last = ByteRange::new(last.start(), range.end()).unwrap_or(*last);
+            }
+            _ => out.push((range, copy)),
+        }
+    }
+    out
+}
+
+/// The index of a place among those of a piece's copies.
+fn numbered(places: impl Iterator<Item = Place>, place: Place) -> Option<u16> {
+    (0_u16..).zip(places).find(|(_, p)| *p == place).map(|(n, _)| n)
+}
+
+/// Bytes of a file that a request for `len_bytes` at a place of a disk brings, and of which copy they are. A request goes over
+/// several runs of the file where those lie side by side; what is not the file's is passed over by 64 KiB.
+pub(crate) fn copies_at(map: &FileMap, disk: usize, start: u64, len_bytes: u64) -> Vec<(ByteRange, u16)> {
+    const STEP: u64 = 64 << 10;
+    let mut out: Vec<(ByteRange, u16)> = Vec::new();
+    let (mut at, end) = (start, start.saturating_add(len_bytes));
+    while at < end {
+        let found = map.find(disk, at).filter(|f| f.role == Role::Data);
+        let piece = found.and_then(|f| {
+            let range = ByteRange::of_len(f.offset, end - at)?;
+            let piece = map.pieces(range).into_iter().next().filter(|p| p.offset == f.offset)?;
+            let copy = numbered(piece.copies.iter().map(|c| c.place), Place { disk, offset: at })?;
+            Some((ByteRange::of_len(piece.offset, piece.len_bytes)?, copy, piece.on_disk_bytes()))
+        });
+        let Some((range, copy, on_disk)) = piece.filter(|(.., n)| *n > 0) else {
+            at = (at / STEP + 1) * STEP;
+            continue;
+        };
+        match out.last_mut() {
+            Some((last, of)) if *of == copy && last.end() == range.start() => {
+                *last = ByteRange::new(last.start(), range.end()).unwrap_or(*last);
+            }
+            _ => out.push((range, copy)),
+        }
+        at = at.saturating_add(on_disk);
+    }
+    out
+}
+
 /// What a place is read for when another one is computed from it.
 fn part_of(role: Role) -> Part {
     match role {
@@ -346,6 +405,42 @@ mod tests {
 
     fn r(start: u64, end: u64) -> ByteRange {
         ByteRange::new(start, end).unwrap()
+    }
+
+    #[test]
+    fn a_request_is_of_the_copy_that_lies_at_its_place() {
+        // raid1: both devices have all; raid10: two pairs; raid0: one copy in columns.
+        let at = |map: &FileMap, disk: usize, offset: u64, len| {
+            copies_at(map, disk, ((disk as u64 + 1) << 30) + offset, len)
+        };
+        let mirror = raid(1 << 4, 1, 2);
+        assert_eq!(at(&mirror, 0, 65536, 131_072), [(r(65536, 196_608), 0)]);
+        assert_eq!(at(&mirror, 1, 65536, 131_072), [(r(65536, 196_608), 1)]);
+        let pairs = raid(1 << 6, 2, 4);
+        assert_eq!(at(&pairs, 1, 0, 65536), [(r(0, 65536), 1)]);
+        assert_eq!(at(&pairs, 2, 0, 65536), [(r(65536, 131_072), 0)]);
+        // The kernel made one request of the same column's places in two rows.
+        assert_eq!(at(&pairs, 3, 0, 131_072), [(r(65536, 131_072), 1), (r(196_608, 262_144), 1)]);
+        let stripe = raid(1 << 3, 1, 3);
+        assert_eq!(at(&stripe, 2, 4096, 8192), [(r(135_168, 143_360), 0)]);
+        // Past the file, and another disk's.
+        assert_eq!(at(&mirror, 0, 1 << 24, 65536), []);
+        assert_eq!(copies_at(&mirror, 7, 0, 65536), []);
+        // Parity is no copy.
+        let parity = raid(1 << 7, 1, 3);
+        assert_eq!(at(&parity, 2, 0, 65536), []);
+    }
+
+    #[test]
+    fn a_fetched_range_is_of_the_threads_leg_or_of_one_that_is_not_known() {
+        let mirror = raid(1 << 4, 1, 2);
+        assert_eq!(copies_of(&mirror, &[r(0, 1 << 20)], Some(7)), [(r(0, 1 << 20), Some(1))]);
+        assert_eq!(copies_of(&mirror, &[r(0, 1 << 20)], None), [(r(0, 1 << 20), None)]);
+        let stripe = raid(1 << 3, 1, 3);
+        assert_eq!(
+            copies_of(&stripe, &[r(0, 65536), r(131_072, 262_144)], None),
+            [(r(0, 65536), Some(0)), (r(131_072, 262_144), Some(0))]
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use spindle_base::clock;
 use spindle_base::units::ByteRange;
 
+use super::advice::advice;
 use super::attribute::{ByMap, Request, Requests, Taken};
 use super::join::Part;
 use super::owed::Owed;
@@ -15,9 +16,10 @@ use super::record::{
 };
 use super::series::Series;
 use super::tally::Tally;
+use super::trail::{Origin, Trail};
 use super::verdict::{Facts, used, verdict};
 use crate::device::Plan;
-use crate::file::FileIdentity;
+use crate::file::{FileIdentity, FileState};
 use crate::intervals::IntervalSet;
 use crate::layout::{evenness, ratio};
 use crate::ledger::{Row, RowKind, STALL_US, ServedRun, StreamShared};
@@ -138,7 +140,15 @@ pub(crate) struct Live {
     file_bytes: u64,
     requests: Vec<FileRequest>,
     requests_left_out: u64,
+    /// The largest file that it reads: what is said of places in a file is said of that one.
+    file: Option<Arc<FileState>>,
+    trail: Trail,
+    /// Bytes of it by copy, as far as it is known which copy gave them.
+    copy_bytes: Vec<u64>,
 }
+
+/// Copies that are told apart: no filesystem makes more.
+const MAX_COPIES: u16 = 16;
 
 impl Live {
     pub(crate) fn new(started_unix_us: i64, started_us: u64, shared: Arc<StreamShared>) -> Self {
@@ -171,6 +181,9 @@ impl Live {
             file_bytes: 0,
             requests: Vec::new(),
             requests_left_out: 0,
+            file: None,
+            trail: Trail::default(),
+            copy_bytes: Vec::new(),
         }
     }
 
@@ -196,6 +209,34 @@ impl Live {
     /// Whether it has read from that disk's volume.
     pub(crate) fn is_on(&self, disk: &str) -> bool {
         self.disks.contains_key(disk)
+    }
+
+    /// A file of this stream. Subtitles beside a film have no say in what is told of the film.
+    pub(crate) fn on_file(&mut self, file: &Arc<FileState>) {
+        let is_larger = |old: &Arc<FileState>| old.identity.size_bytes < file.identity.size_bytes;
+        if self.file.as_ref().is_none_or(is_larger) {
+            self.file = Some(Arc::clone(file));
+            self.trail = Trail::default();
+            self.copy_bytes.clear();
+        }
+    }
+
+    /// The file whose places are told.
+    pub(crate) fn file(&self) -> Option<&Arc<FileState>> {
+        self.file.as_ref()
+    }
+
+    /// Bytes of its file that came from somewhere.
+    pub(crate) fn came(&mut self, at_us: u64, range: ByteRange, origin: Origin) {
+        if let Origin::Copy(copy) = origin {
+            if copy >= MAX_COPIES {
+                return self.came(at_us, range, Origin::Disk);
+            }
+            let n = usize::from(copy) + 1;
+            self.copy_bytes.resize(self.copy_bytes.len().max(n), 0);
+            self.copy_bytes[n - 1] = self.copy_bytes[n - 1].saturating_add(range.len_bytes());
+        }
+        self.trail.add(self.since_start(at_us), range, origin);
     }
 
     /// The disk, where the volume has only one.
@@ -259,6 +300,12 @@ impl Live {
         if !row.file.device.has_own_threads() {
             let mine = self.mine.entry(row.file.identity).or_default();
             row.fetched.iter().for_each(|r| mine.insert(*r));
+            if row.kind == RowKind::Worker
+                && self.file.as_ref().is_some_and(|f| f.identity == row.file.identity)
+            {
+                // What a converter reads is not sent: what it had not fetched was in memory.
+                mine.gaps(row.range).into_iter().for_each(|r| self.came(row.start_us, r, Origin::Memory));
+            }
         }
         if row.inblock_bytes > 0
             && !row.file.device.has_own_threads()
@@ -455,10 +502,14 @@ impl Live {
     pub(crate) fn served(&mut self, file: FileIdentity, run: ServedRun) {
         let mine = self.mine.entry(file).or_default();
         // What was fetched for it counts once; sent again, it comes from memory.
-        self.cached_bytes += run.range.len_bytes() - mine.overlap_bytes(run.range);
+        let others = mine.gaps(run.range);
+        self.cached_bytes += others.iter().map(|r| r.len_bytes()).sum::<u64>();
         mine.remove(run.range);
         if let Some(sent) = self.sent.get_mut(&file) {
+            // What of it came off disks is known later.
             sent.insert(run.range);
+        } else if !self.is_cached_by_sum && self.file.as_ref().is_some_and(|f| f.identity == file) {
+            others.into_iter().for_each(|r| self.came(run.at_us, r, Origin::Memory));
         }
         self.moved(file, run.range, run.at_us);
     }
@@ -599,7 +650,12 @@ impl Live {
             input_cached_bytes,
             unattributed_bytes: self.unattributed_bytes + self.sets.values().sum::<u64>(),
             disks: self.disk_rows(on_disks, self.since_start(now_us), totals),
-            striping: self.striping(&bytes, served_bytes, (cached_bytes, input_cached_bytes)),
+            striping: self.striping(
+                &bytes,
+                (served_bytes, read_bytes),
+                (cached_bytes, input_cached_bytes),
+                self.since_start(now_us),
+            ),
             seeks: self.jumps.iter().map(|j| self.seek(j)).collect(),
             stalls: self.stalls.clone(),
             faults: self.faults.clone(),
@@ -608,6 +664,7 @@ impl Live {
             // A page asks once a second for the record of a stream that runs, and draws none of them.
             requests: ended_unix_us.map(|_| self.requests()).unwrap_or_default(),
             requests_left_out: self.requests_left_out,
+            trail: self.file.as_ref().and_then(|f| self.trail.json(f.identity.size_bytes)),
         }
     }
 
@@ -658,26 +715,47 @@ impl Live {
         self.disks.iter().map(row).collect()
     }
 
-    fn striping(&self, bytes: &[(Arc<str>, u64)], served_bytes: u64, (sent, input): (u64, u64)) -> Striping {
+    fn striping(
+        &self,
+        bytes: &[(Arc<str>, u64)],
+        (served_bytes, read_bytes): (u64, u64),
+        (sent, input): (u64, u64),
+        elapsed_us: u64,
+    ) -> Striping {
         let shape = self.shape.clone().unwrap_or_else(Shape::one_disk);
         let only: Vec<u64> = bytes.iter().map(|(_, b)| *b).collect();
         let (requests, request_bytes) =
             self.disks.values().fold((0, 0), |(n, b), t| (n + t.requests, b + t.request_bytes));
+        let request_bytes = u64::checked_div(request_bytes, requests);
         let failed: Vec<&str> = self.disks.iter().filter(|(_, t)| t.failed > 0).map(|(d, _)| &**d).collect();
+        let busiest = self.disks.iter().max_by_key(|(_, t)| t.busy_us()).filter(|(_, t)| t.busy_us() > 0);
+        let computing_bytes = self.disks.values().map(|t| t.parity_bytes + t.reconstruct_bytes).sum();
         let facts = Facts {
             failed: &failed,
+            by: &shape.by,
             level: &shape.level,
+            kind: shape.kind,
             columns: shape.columns,
             copies: shape.copies,
             chunk_bytes: shape.chunk_bytes,
             bytes,
+            copy_bytes: &self.copy_bytes,
             served_bytes,
             cached_bytes: sent,
             input_bytes: self.input_bytes,
             input_cached_bytes: input,
             unattributed_bytes: self.unattributed_bytes,
-            request_bytes: u64::checked_div(request_bytes, requests).unwrap_or(0),
-            computing_bytes: self.disks.values().map(|t| t.parity_bytes + t.reconstruct_bytes).sum(),
+            request_bytes: request_bytes.unwrap_or(0),
+            computing_bytes,
+            stalls: self.stalls.len(),
+            busiest: busiest.map(|(d, t)| (&**d, ratio(t.busy_us(), elapsed_us).min(1.0))),
+            is_traced: self.mode.is_none_or(|m| m == AttributionMode::BlockTrace),
+        };
+        let copies_used = facts.copies_used();
+        // Of the file's own bytes; more than all where some were read again after their request was counted.
+        let of = read_bytes.saturating_sub(computing_bytes).max(self.copy_bytes.iter().sum());
+        let shares = || {
+            (0..shape.copies.max(1) as usize).map(|n| ratio(self.copy_bytes.get(n).copied().unwrap_or(0), of))
         };
         Striping {
             columns: shape.columns,
@@ -685,6 +763,14 @@ impl Live {
             columns_used: u32::try_from(used(bytes).len()).unwrap_or(u32::MAX).min(shape.columns),
             evenness: evenness(&only, only.len()),
             verdict: verdict(&facts),
+            level: Some(shape.level.clone()),
+            copies: Some(shape.copies),
+            copies_used,
+            copy_shares: copies_used.map(|_| shares().collect()),
+            chunk_bytes: Some(shape.chunk_bytes).filter(|n| *n > 0),
+            mean_request_bytes: request_bytes,
+            cache_share: facts.cache_share(),
+            advice: Some(advice(&facts)),
         }
     }
 

@@ -8,6 +8,7 @@
 //! device that the server's own thread is seen at: a whole disk, or a loop device, whose worker reads the
 //! backing file for it.
 
+mod advice;
 pub(crate) mod attribute;
 pub(crate) mod by_place;
 pub(crate) mod faults;
@@ -17,6 +18,7 @@ pub(crate) mod owed;
 pub(crate) mod record;
 mod series;
 mod tally;
+mod trail;
 mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -37,13 +39,14 @@ use crate::notes::Receiver;
 use crate::sys;
 use crate::topology::sysfs::{DiskCounters, Sysfs};
 use crate::trace::{Batch, BlockEvent, BlockOp};
-use attribute::{Requests, Span, by_map, events_of, places};
+use attribute::{Requests, Span, by_map, copies_at, copies_of, events_of, places};
 use by_place::{ByPlace, Read};
 use faults::{Faults, Members};
 use join::{Join, Owner, Part, Reading};
 use live::Live;
 use owed::{Owed, Unclaimed};
 use record::{AttributionMode, DiskRate, IoRecord, Notice};
+use trail::Origin;
 
 /// What the recorder is told.
 #[derive(Debug)]
@@ -343,6 +346,7 @@ impl Recorder {
             if let Some(plan) = row.file.device.known_plan() {
                 live.on_volume(plan);
             }
+            live.on_file(&row.file);
             live.note_row(&row);
             if row.kind == RowKind::Worker {
                 live.moved(row.file.identity, row.range, row.start_us);
@@ -461,6 +465,9 @@ impl Recorder {
             (self.streams.get_mut(&stream), self.disks.get_mut(&e.device))
         {
             live.traced(e, part, disk, requests);
+            if part == Part::Data {
+                in_file(live, e);
+            }
         }
     }
 
@@ -709,6 +716,7 @@ impl Recorder {
             for e in &of_the_filesystem(row, plan, its) {
                 if let Some((disk, requests)) = self.disks.get_mut(&e.device) {
                     live.traced(e, Part::Data, disk, requests);
+                    in_file(live, e);
                     traced += e.len_bytes();
                     if !e.is_metadata {
                         disks.insert(Arc::clone(disk));
@@ -771,6 +779,11 @@ impl Recorder {
         let names = plan.names();
         let disks = placed.runs.iter().filter_map(|(p, ..)| names.get(p.disk).cloned()).collect();
         live.mapped(row, &names, &placed, no_trace);
+        if live.file().is_some_and(|f| f.identity == row.file.identity) {
+            for (range, copy) in copies_of(map, &row.fetched, leg) {
+                live.came(row.start_us, range, copy.map_or(Origin::Disk, Origin::Copy));
+            }
+        }
         live.went_to(row, disks);
         let metadata = real_inblock_bytes(row).saturating_sub(data);
         match names.as_slice() {
@@ -990,6 +1003,20 @@ fn of_the_filesystem(row: &Row, plan: &Plan, its: &[BlockEvent]) -> Vec<BlockEve
         out.iter_mut().for_each(|e| e.is_metadata |= is_elsewhere(e));
     }
     out
+}
+
+/// Notes which bytes of a stream's file, of which copy, a request brought. One that is of another file, or whose place the
+/// map does not know, is not among them.
+fn in_file(live: &mut Live, e: &BlockEvent) {
+    if e.is_metadata {
+        return;
+    }
+    let Some(file) = live.file().cloned() else { return };
+    let Some(disk) = file.device.known_plan().and_then(|p| p.disk_numbered(e.device)) else { return };
+    let Some(Ok(map)) = file.map() else { return };
+    for (range, copy) in copies_at(map, disk, e.start_byte(), e.len_bytes()) {
+        live.came(e.time_us, range, Origin::Copy(copy));
+    }
 }
 
 /// Whether the map knows of every byte of the read where it lies.

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::topology::Advice;
+
 /// How bytes were ascribed to disks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -86,6 +88,10 @@ pub struct IoRecord {
     pub faults: Vec<DiskFault>,
     /// Over time.
     pub series: SeriesJson,
+    /// What of the file was read when, and from which copy; absent in records of older versions, and where nothing was
+    /// read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trail: Option<Trail>,
     /// Size of the file, the largest where there were several; 0 where none was read.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub file_bytes: u64,
@@ -171,6 +177,66 @@ pub struct Striping {
     pub evenness: f64,
     /// For a person.
     pub verdict: String,
+    /// Level of the storey that decides: `raid10`, `raid1`, `single`, ..; `disk` where there is only one. This and all below:
+    /// absent in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<String>,
+    /// Copies that each byte has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies: Option<u32>,
+    /// Copies that gave a noticeable part (5 % of what the busiest one gave). Absent where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies_used: Option<u32>,
+    /// By copy, as `spindle layout` numbers them: its share of the file's bytes that came off disks. What is missing to 1
+    /// came off disks, too, and it is not known from which copy. Absent where no copy is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_shares: Option<Vec<f64>>,
+    /// What lies on one disk before the next one's turn comes. Absent where nothing is striped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunk_bytes: Option<u64>,
+    /// Mean size of the requests that the disks got.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_request_bytes: Option<u64>,
+    /// Of what was sent (of what was read for it, where it was converted), the part that was in memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_share: Option<f64>,
+    /// What would change it, most urgent first; the codes are in `recorder::advice`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<Vec<Advice>>,
+}
+
+/// What of a file was read when. It is that of the largest file that the stream read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trail {
+    /// Size of the file.
+    pub file_bytes: u64,
+    /// Runs of one interval are joined.
+    pub interval_ms: u64,
+    /// Where no more than this lies between them.
+    pub gap_bytes: u64,
+    /// By time.
+    pub runs: Vec<TrailRun>,
+}
+
+/// A part of a file, and when it was read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrailRun {
+    /// Seconds since the start of the record.
+    pub from_s: f64,
+    /// Seconds since the start of the record, of its last read.
+    pub to_s: f64,
+    /// First byte of the file.
+    pub from_byte: u64,
+    /// One past its last.
+    pub to_byte: u64,
+    /// Bytes of it that were read: less than its length where there are gaps, more where some were read again.
+    pub read_bytes: u64,
+    /// The copy that gave them, as `spindle layout` numbers them from 0. Absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy: Option<u32>,
+    /// They were in memory.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub memory: bool,
 }
 
 /// A jump of the viewer.
@@ -240,6 +306,11 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_false(b: &bool) -> bool {
+    !*b
+}
+
 /// Values per interval; every list has the length of `t_s`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SeriesJson {
@@ -286,4 +357,34 @@ pub struct DiskRate {
     pub write_bytes_per_s: f64,
     /// Share of the time in which it had something to do.
     pub busy_share: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fields that a record had from the first version on, and one that no version knows.
+    const FIRST: &str = r#"{"started":"2026-11-01T00:00:00Z","ended":"2026-11-01T00:01:00Z","attribution":"sampled_map",
+        "served_bytes":30,"read_bytes":20,"cached_bytes":10,"unattributed_bytes":0,"of_another_version":{"x":1},
+        "disks":[{"disk":"sda","reads":2,"read_bytes":20,"metadata_bytes":0,"sequential_share":0.5,"mean_request_bytes":10,
+            "latency_us":{"p50":1,"p95":2,"p99":3},"share":1.0,"busy_share":0.1}],
+        "striping":{"columns":2,"columns_used":1,"evenness":0.5,"verdict":"Only sda worked."},
+        "seeks":[{"at_s":1.0,"from_byte":1,"to_byte":2,"disks_before":[],"disks_after":["sda"]}],
+        "stalls":[{"at_s":1.0,"duration_s":2.0,"cause":"slow"}],
+        "series":{"interval_ms":1000,"t_s":[0.0],"disks":{"sda":{"read_bytes":[20],"reads":[2]}},"cpu_share":[0.1],
+            "system_disk":{"read_bytes":[0],"write_bytes":[0]}}}"#;
+
+    #[test]
+    fn a_record_of_the_first_version_reads_and_what_it_lacks_stays_absent() {
+        let record: IoRecord = serde_json::from_str(FIRST).unwrap();
+        assert_eq!((record.read_bytes, record.striping.columns_used), (20, 1));
+        assert_eq!((record.trail.as_ref(), record.striping.copy_shares.as_ref()), (None, None));
+        let again = serde_json::to_value(&record).unwrap();
+        for absent in
+            ["level", "copies", "copies_used", "copy_shares", "chunk_bytes", "cache_share", "advice"]
+        {
+            assert!(again["striping"].get(absent).is_none(), "{absent} is not 0: nobody knows");
+        }
+        assert!(again.get("trail").is_none() && again.get("faults").is_none());
+    }
 }

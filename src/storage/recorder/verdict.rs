@@ -3,17 +3,24 @@
 use std::sync::Arc;
 
 use crate::layout::{evenness, ratio};
+use crate::topology::LayoutKind;
 
-/// What the sentence is made from.
+/// What the sentence, and the advice, are made from.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Facts<'a> {
-    /// `disk`, `single`, `raid0`, ..
+    /// Kind of the storey that decides: `btrfs`, `md`, ..
+    pub(crate) by: &'a str,
+    /// Its level: `disk`, `single`, `raid0`, ..
     pub(crate) level: &'a str,
+    pub(crate) kind: LayoutKind,
     pub(crate) columns: u32,
     pub(crate) copies: u32,
+    /// 0 where nothing is striped.
     pub(crate) chunk_bytes: u64,
     /// File bytes by disk, all disks of the volume.
     pub(crate) bytes: &'a [(Arc<str>, u64)],
+    /// File bytes by copy; empty where no copy is known.
+    pub(crate) copy_bytes: &'a [u64],
     pub(crate) served_bytes: u64,
     pub(crate) cached_bytes: u64,
     /// What the converter read, and of it what was in memory.
@@ -26,6 +33,54 @@ pub(crate) struct Facts<'a> {
     pub(crate) computing_bytes: u64,
     /// Disks that answered with errors.
     pub(crate) failed: &'a [&'a str],
+    /// Waits that the viewer may have noticed.
+    pub(crate) stalls: usize,
+    /// The disk that worked the largest part of the time for this stream, and that part.
+    pub(crate) busiest: Option<(&'a str, f64)>,
+    /// Whether every request is seen by the kernel's trace.
+    pub(crate) is_traced: bool,
+}
+
+/// How the disks of a volume share the bytes of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arrangement {
+    OneDisk,
+    /// One after the other, or each file whole on one.
+    InTurn,
+    Mirror,
+    Striped,
+    StripedMirror,
+    Parity,
+}
+
+impl Facts<'_> {
+    pub(crate) fn arrangement(&self) -> Arrangement {
+        match (self.kind, self.columns, self.copies) {
+            _ if self.bytes.len() <= 1 => Arrangement::OneDisk,
+            (LayoutKind::Parity, ..) => Arrangement::Parity,
+            (_, 0 | 1, 0 | 1) => Arrangement::InTurn,
+            (_, 0 | 1, _) => Arrangement::Mirror,
+            (_, _, 0 | 1) => Arrangement::Striped,
+            _ => Arrangement::StripedMirror,
+        }
+    }
+
+    /// Copies that gave a noticeable part; `None` where none is known.
+    pub(crate) fn copies_used(&self) -> Option<u32> {
+        let most = *self.copy_bytes.iter().max().filter(|n| **n > 0)?;
+        let is_used = |n: &&u64| **n > 0 && **n >= most / 20;
+        Some(u32::try_from(self.copy_bytes.iter().filter(is_used).count()).unwrap_or(u32::MAX))
+    }
+
+    /// Of what was sent, or of what that was made from, the part that was in memory; `None` where nothing was.
+    pub(crate) fn cache_share(&self) -> Option<f64> {
+        let (part, whole) = if self.input_bytes > 0 {
+            (self.input_cached_bytes, self.input_bytes)
+        } else {
+            (self.cached_bytes, self.served_bytes)
+        };
+        (whole > 0).then(|| ratio(part, whole).min(1.0))
+    }
 }
 
 /// Disks that did a noticeable part: a stray request does not make a column.
@@ -34,7 +89,7 @@ pub(crate) fn used(bytes: &[(Arc<str>, u64)]) -> Vec<&str> {
     bytes.iter().filter(|(_, b)| *b > 0 && *b >= most / 20).map(|(d, _)| &**d).collect()
 }
 
-fn list(names: &[&str]) -> String {
+pub(crate) fn list(names: &[&str]) -> String {
     match names {
         [] => String::new(),
         [one] => (*one).to_owned(),
@@ -97,33 +152,51 @@ fn nothing_on_disks(f: &Facts<'_>) -> String {
 fn by_level(f: &Facts<'_>, used: &[&str]) -> String {
     let names = list(used);
     let bytes: Vec<u64> = f.bytes.iter().map(|(_, b)| *b).collect();
-    let even = evenness(&bytes, bytes.len());
-    let total = f.bytes.len();
-    if total <= 1 {
-        return format!("All reads came from {names}, the only disk under this volume.");
-    }
-    match f.level {
-        "raid1" | "raid1c3" | "raid1c4" if used.len() == 1 => format!(
-            "All reads came from one of the {} copies, on {names}: a btrfs mirror serves one reader from one disk. A second viewer may use the other; raid10 on four disks would let one stream use two at once.",
-            f.copies
-        ),
-        "raid1" | "raid1c3" | "raid1c4" => format!(
+    match f.arrangement() {
+        Arrangement::OneDisk => format!("All reads came from {names}, the only disk under this volume."),
+        Arrangement::Mirror if used.len() == 1 => {
+            let (whose, other) = (if f.by == "btrfs" { "a btrfs mirror" } else { "a mirror" }, others(f));
+            format!(
+                "All reads came from one of the {} copies, on {names}: {whose} serves one reader from one disk. A second viewer may use {other}; raid10 on four disks would let one stream use two at once.",
+                f.copies
+            )
+        }
+        Arrangement::Mirror => format!(
             "Reads came from {names}, one after the other: in a mirror each read is served by one copy, so a stream is never faster than one disk. raid10 would let it use several at once."
         ),
-        "raid0" | "raid10" | "raid5" | "raid6" if used.len() < f.columns as usize => format!(
-            "Only {names} worked, of {} disks that one read can use: too little was read to reach the others.",
-            f.columns
+        Arrangement::Striped | Arrangement::StripedMirror | Arrangement::Parity
+            if used.len() < f.columns as usize =>
+        {
+            format!(
+                "Only {names} worked, of {} disks that one read can use: too little was read to reach the others.",
+                f.columns
+            )
+        }
+        Arrangement::Striped | Arrangement::StripedMirror | Arrangement::Parity => {
+            striped(f, &names, &bytes, used.len())
+        }
+        Arrangement::InTurn if used.len() > 1 => format!("Reads came from {names}, one disk at a time."),
+        Arrangement::InTurn if matches!(f.by, "mergerfs" | "shfs" | "overlay") => format!(
+            "All reads came from {names}: each file of this pool is whole on one disk, and a stream is as fast as that one."
         ),
-        "raid0" | "raid10" | "raid5" | "raid6" => striped(f, &names, used.len(), even),
-        "single" | "dup" if used.len() == 1 => format!(
+        Arrangement::InTurn if f.by == "btrfs" => format!(
             "All reads came from {names}: this file lies there as a whole, and the profile `{}` puts about 1 GiB on one disk before it takes the next. raid0 or raid10 would let one stream use several disks.",
             f.level
         ),
-        _ => format!("Reads came from {names}, one disk at a time."),
+        Arrangement::InTurn => format!(
+            "All reads came from {names}: this volume is one disk after the other, and what was read lies on that one. Stripes would let one stream use several disks."
+        ),
     }
 }
 
-fn striped(f: &Facts<'_>, names: &str, used: usize, even: f64) -> String {
+fn others(f: &Facts<'_>) -> &'static str {
+    if f.copies > 2 { "another" } else { "the other" }
+}
+
+fn striped(f: &Facts<'_>, names: &str, bytes: &[u64], used: usize) -> String {
+    let rests = f.arrangement() == Arrangement::StripedMirror && used <= f.columns as usize;
+    // The disks of copies that rest are no unevenness of the stripes.
+    let even = evenness(bytes, if rests { f.columns as usize } else { bytes.len() });
     let mut text = if even >= 0.8 {
         format!("The striping worked: {names} shared the reads evenly.")
     } else {
@@ -132,7 +205,7 @@ fn striped(f: &Facts<'_>, names: &str, used: usize, even: f64) -> String {
             1.0 / even.max(0.01)
         )
     };
-    if f.level == "raid10" && used <= f.columns as usize {
+    if rests {
         text.push_str(" One copy of each pair did it all; a second viewer may use the other copies.");
     }
     if f.request_bytes > 0 && f.request_bytes < f.chunk_bytes {
@@ -155,11 +228,18 @@ mod tests {
 
     fn facts<'a>(level: &'a str, columns: u32, copies: u32, bytes: &'a [(Arc<str>, u64)]) -> Facts<'a> {
         Facts {
+            by: "btrfs",
             level,
+            kind: match level {
+                "raid5" => LayoutKind::Parity,
+                _ if copies > 1 => LayoutKind::Mirror,
+                _ => LayoutKind::Simple,
+            },
             columns,
             copies,
             chunk_bytes: 65536,
             bytes,
+            copy_bytes: &[],
             served_bytes: 1 << 30,
             cached_bytes: 0,
             input_bytes: 0,
@@ -168,6 +248,9 @@ mod tests {
             request_bytes: 512 << 10,
             computing_bytes: 0,
             failed: &[],
+            stalls: 0,
+            busiest: None,
+            is_traced: false,
         }
     }
 
@@ -212,6 +295,47 @@ mod tests {
             text.ends_with("One copy of each pair did it all; a second viewer may use the other copies."),
             "{text}"
         );
+    }
+
+    #[test]
+    fn copies_that_rest_are_no_unevenness_of_the_stripes() {
+        let bytes = names(&[("sda", 100), ("sdb", 0), ("sdc", 96), ("sdd", 0)]);
+        let text = verdict(&facts("raid10", 2, 2, &bytes));
+        assert!(text.starts_with("The striping worked: sda and sdc shared the reads evenly."), "{text}");
+    }
+
+    #[test]
+    fn every_stack_is_told_in_its_own_words() {
+        let one = names(&[("sda", 0), ("sdb", 1 << 30)]);
+        let of = |by, level, columns, copies| verdict(&Facts { by, ..facts(level, columns, copies, &one) });
+        let md = of("md", "raid1", 1, 2);
+        assert!(md.contains(": a mirror serves one reader from one disk") && !md.contains("btrfs"), "{md}");
+        assert!(of("zfs", "mirror", 1, 3).contains("A second viewer may use another;"));
+        assert!(of("mergerfs", "mergerfs", 1, 1).contains("each file of this pool is whole on one disk"));
+        assert!(of("lvm", "linear", 1, 1).contains("one disk after the other"));
+        assert!(of("btrfs", "single", 1, 1).contains("the profile `single` puts about 1 GiB"));
+        // A pool of two mirrors in ZFS, an LVM stripe over md mirrors: striped mirrors whatever their level is called.
+        let two = names(&[("sda", 100), ("sdb", 0), ("sdc", 100), ("sdd", 0)]);
+        for (by, level) in [("zfs", "pool"), ("lvm", "striped"), ("md", "raid10")] {
+            let text = verdict(&Facts { by, ..facts(level, 2, 2, &two) });
+            assert!(text.contains("One copy of each pair did it all"), "{by}: {text}");
+        }
+        let three = names(&[("sda", 100), ("sdb", 100), ("sdc", 100)]);
+        let raidz = Facts { by: "zfs", kind: LayoutKind::Parity, ..facts("pool", 2, 1, &three) };
+        assert!(verdict(&raidz).starts_with("The striping worked: sda, sdb and sdc"));
+    }
+
+    #[test]
+    fn copies_and_memory_are_shares_only_where_they_are_known() {
+        let bytes = names(&[("sda", 100), ("sdb", 3)]);
+        let f = facts("raid1", 1, 2, &bytes);
+        assert_eq!((f.copies_used(), Facts { copy_bytes: &[0, 0], ..f.clone() }.copies_used()), (None, None));
+        assert_eq!(Facts { copy_bytes: &[100, 3], ..f.clone() }.copies_used(), Some(1));
+        assert_eq!(Facts { copy_bytes: &[100, 90], ..f.clone() }.copies_used(), Some(2));
+        assert_eq!(Facts { cached_bytes: 1 << 28, ..f.clone() }.cache_share(), Some(0.25));
+        assert_eq!(Facts { served_bytes: 0, ..f.clone() }.cache_share(), None);
+        let converted = Facts { input_bytes: 1000, input_cached_bytes: 500, ..f };
+        assert_eq!(converted.cache_share(), Some(0.5));
     }
 
     #[test]

@@ -31,6 +31,8 @@ use super::node::{LayoutKind, Node};
 /// What a volume means for reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shape {
+    /// Kind of the storey that decides: `btrfs`, `md`, `lvm`, `zfs`, `mergerfs`, ..
+    pub(crate) by: String,
     /// `single`, `raid1`, ..; `disk` for a filesystem on one disk.
     pub(crate) level: String,
     pub(crate) columns: u32,
@@ -44,7 +46,8 @@ pub(crate) const BTRFS_STRIPE_BYTES: u64 = 64 << 10;
 
 impl Shape {
     pub(crate) fn one_disk() -> Self {
-        Self { level: "disk".to_owned(), columns: 1, copies: 1, chunk_bytes: 0, kind: LayoutKind::Simple }
+        let (by, level) = ("disk".to_owned(), "disk".to_owned());
+        Self { by, level, columns: 1, copies: 1, chunk_bytes: 0, kind: LayoutKind::Simple }
     }
 
     /// The shape of a btrfs data profile over `devices` single disks.
@@ -61,6 +64,7 @@ impl Shape {
             Rule::Mirror | Rule::Draid { .. } => (1, 1),
         };
         Self {
+            by: "btrfs".to_owned(),
             level: profile.to_owned(),
             columns,
             copies,
@@ -199,7 +203,7 @@ fn below(node: &mut Node, depth: usize) -> Shape {
         for child in &mut node.children {
             of_child(child, depth);
         }
-        return Shape { level, chunk_bytes, ..Shape::one_disk() };
+        return Shape { by: node.kind.clone(), level, chunk_bytes, ..Shape::one_disk() };
     }
     let shapes: Vec<(bool, bool, Shape)> = node
         .children
@@ -253,7 +257,7 @@ fn below(node: &mut Node, depth: usize) -> Shape {
     if matches!(rule, Rule::Concat) && data.len() == 1 && node.kind != "btrfs" {
         return Shape { columns, copies, kind, ..data[0].2.clone() };
     }
-    Shape { level, columns, copies, chunk_bytes, kind }
+    Shape { by: node.kind.clone(), level, columns, copies, chunk_bytes, kind }
 }
 
 fn of_child(child: &mut Node, depth: usize) -> Shape {
