@@ -495,6 +495,164 @@ await test("a disk that fails, guessed stretches and reads for lost bytes are to
   await t.shot("compare", true);
 });
 
+/** Plays an item for a moment, as if for 38 s, and gives the session that has ended. */
+async function played(t, item, seconds = 38) {
+  await t.go(`/watch/${item}?t=0`);
+  await t.plays();
+  const id = await t.id("player").getAttribute("data-session");
+  t.mock.age(id, seconds);
+  await t.page.keyboard.press("Escape");
+  await t.page.waitForFunction(() => !document.querySelector("[data-testid=player]"));
+  await t.page.waitForFunction(() => document.querySelectorAll("[data-testid=player]").length === 0);
+  return id;
+}
+
+await test("the stripe view: verdict, what was read when on the file's map, one moment in every picture", {}, async (t) => {
+  const id = await played(t, "plain");
+  await t.go(`/history/${id}`);
+  await t.id("band").waitFor();
+  check((await t.id("io-columns").getAttribute("data-used")) === "2", "columns used");
+  const copies = (await t.id("io-copies").innerText()).replace(/\s+/g, " ");
+  check(/1 \d+ % 2 \d+ %/.test(copies), `the share of each copy: ${copies}`);
+  check((await t.id("io-request").innerText()).includes("1.9 chunks of 256 KiB"), `requests against chunks: ${await t.id("io-request").innerText()}`);
+  check((await t.id("io-cache").innerText()).includes("6.0 %"), "memory");
+  check((await t.page.locator("[data-testid=io-advice] [data-code=enough]").count()) === 1, "what would change it");
+  check((await t.id("io-trail").count()) === 0, "drawn once, on the map");
+  const lanes = t.page.getByRole("group", { name: /Map of the file and of what was read of it/ });
+  await lanes.scrollIntoViewIfNeeded();
+  const box = await lanes.boundingBox();
+  // Where the stream was at 20 s: of copy 2, read at 2.4 GB and more.
+  const trailTop = box.y + box.height - 150;
+  await t.page.mouse.move(box.x + (2_500_000_000 / 4_240_441_344) * box.width, trailTop + (20 / 39) * 150);
+  const under = (await t.id("band-read").textContent()).replace(/\s+/g, " ");
+  check(/read at 0:(1|2)\d of copy 2/.test(under), `what was read there: ${under}`);
+  check((await t.id("io-beside").locator(".moment").count()) === 2, "the same moment beside");
+  check(/of a core/.test(await t.id("io-beside").first().innerText()) && !/mean/.test(await t.id("io-beside").first().innerText()), "with its value");
+  check((await t.page.locator("[data-testid=io-disk] .now").allInnerTexts()).every((w) => /B\/s/.test(w)), "and each disk's rate");
+  await t.shot("stripe-moment");
+  await t.page.locator("[data-testid=io-beside] .box").first().hover();
+  check((await t.id("band").locator(".moment").count()) === 1 && (await t.id("band").locator(".place").count()) === 1, "and back: the moment and the place in the file");
+  await t.page.mouse.move(4, 4);
+  await lanes.focus();
+  for (let i = 0; i < 20; i += 1) await t.page.keyboard.press("ArrowDown");
+  const at = (await t.id("band-read").textContent()).replace(/\s+/g, " ");
+  check(/at 0:1\d/.test(at) && /copy 2 on sd[de]/.test(at), `keys walk through time, and the place follows: ${at}`);
+  // Down to single chunks: steps of the two columns.
+  for (let i = 0; i < 11; i += 1) await t.page.keyboard.press("+");
+  const span = Number(await t.id("band").getAttribute("data-to")) - Number(await t.id("band").getAttribute("data-from"));
+  check(span < 4_000_000, `a few chunks are seen: ${span} bytes`);
+  await t.page.waitForTimeout(300);
+  await t.shot("stripe-chunks");
+  await t.page.keyboard.press("Escape");
+  await t.page.mouse.move(4, 4);
+  await t.page.waitForTimeout(600);
+  await t.shot("stripe", true);
+  await t.accessible();
+  await t.page.emulateMedia({ colorScheme: "light" });
+  await t.page.waitForTimeout(600);
+  await t.shot("stripe-light", true);
+  await t.accessible();
+  for (const [table, head] of [["disks", "disk,"], ["events", "at_s,event"], ["trail", "from_s,"], ["series", "t_s"]]) {
+    const href = await t.page.locator(`[data-testid=io-table][data-table=${table}]`).getAttribute("href");
+    const text = await t.page.evaluate(async (h) => (await fetch(h)).text(), href);
+    check(text.startsWith(head), `the table ${table}: ${text.slice(0, 40)}`);
+  }
+  await t.page.setViewportSize({ width: 390, height: 844 });
+  await t.page.waitForTimeout(600);
+  const over = await t.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  check(over <= 0, `on a phone it is ${over} px too wide`);
+  await t.shot("stripe-phone", true);
+  await t.accessible();
+});
+
+await test("a record of an older version shows what it has and says what it lacks", {}, async (t) => {
+  const id = await played(t, "hls");
+  await t.go(`/history/${id}`);
+  await t.id("io-old").waitFor();
+  check((await t.id("io-old").innerText()).includes("An older version of Spindle made this record"), "it says so");
+  check((await t.id("io-copies").innerText()).includes("not kept") && (await t.id("io-cache").innerText()).includes("not kept"), "and nothing is made up");
+  check((await t.id("io-advice").count()) === 0 && (await t.id("io-jump").count()) === 2, "what it has is there");
+  await t.id("band").waitFor();
+  check((await t.page.getByRole("group", { name: /Map of the file\. Arrows/ }).count()) === 1, "the map without a trail");
+  await t.page.waitForTimeout(600);
+  await t.shot("stripe-old", true);
+  await t.accessible();
+  // Beside a new one.
+  const other = await played(t, "plain");
+  await t.go(`/compare?a=${id}&b=${other}`);
+  await t.id("compare-words").waitFor();
+  check((await t.id("io-old").count()) === 1, "the older one says what it lacks");
+  await t.accessible();
+});
+
+await test("a session without a record says why, alone and beside another", {}, async (t) => {
+  await t.go("/history/lost");
+  await t.page.getByText("There is no record of this session").waitFor();
+  await t.page.getByText("recording was switched off while it played").waitFor();
+  await t.shot("stripe-none");
+  await t.accessible();
+  const id = await played(t, "plain");
+  await t.go(`/compare?a=${id}&b=lost`);
+  await t.page.getByText("The second has no record").waitFor();
+  check((await t.page.getByRole("link", { name: "The first alone" }).getAttribute("href")).includes(id), "the other can be seen");
+  await t.accessible();
+});
+
+await test("two sessions side by side: words first, one moment for both", {}, async (t) => {
+  const [a, b] = [await played(t, "plain", 11), await played(t, "resume", 38)];
+  await t.go(`/compare?a=${a}&b=${b}`);
+  await t.id("compare-words").waitFor();
+  const words = await t.id("compare-words").innerText();
+  check(words.includes("was served by 2 copies, the other by 1 copy"), `what was different: ${words}`);
+  check(words.includes("The second waited 0.9 s for its disks, the other not at all."), `waits: ${words}`);
+  await t.page.locator(".u-over").nth(1).waitFor();
+  await t.page.locator("[data-testid=io-beside] .box").first().hover();
+  check((await t.id("io-beside").locator(".moment").count()) === 4 && (await t.id("band").locator(".moment").count()) === 2, "one moment for both");
+  await t.page.mouse.move(4, 4);
+  await t.page.waitForTimeout(600);
+  await t.shot("side-by-side", true);
+  await t.accessible();
+  await t.page.emulateMedia({ colorScheme: "light" });
+  await t.page.waitForTimeout(600);
+  await t.shot("side-by-side-light", true);
+  await t.accessible();
+  await t.page.setViewportSize({ width: 390, height: 844 });
+  await t.page.waitForTimeout(600);
+  const over = await t.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  check(over <= 0, `on a phone it is ${over} px too wide`);
+  await t.shot("side-by-side-phone", true);
+});
+
+await test("all streams at once on one pool: a lane each on one axis, who is on which disk", {}, async (t) => {
+  for (const item of ["plain", "resume"]) {
+    const other = await t.page.context().newPage();
+    await other.goto(`/#/watch/${item}?t=0`);
+    await other.getByTestId("video").waitFor();
+    await other.waitForFunction(() => document.querySelector("[data-testid=player]")?.dataset.session);
+    t.mock.age(await other.getByTestId("player").getAttribute("data-session"), item === "plain" ? 33 : 20);
+  }
+  await t.go("/sessions");
+  await t.id("session").nth(1).waitFor();
+  check((await t.id("session-verdict").count()) === 2, "each has its verdict");
+  await t.id("all-streams").click();
+  await t.id("lane").nth(1).waitFor();
+  check((await t.id("lane").first().locator("svg path[stroke-width]").count()) === 4, "a line a disk");
+  check((await t.id("lanes").innerText()).includes("All streams"), "and the sum");
+  await t.id("lane").first().locator(".plot").hover();
+  check(/at 0:\d\d/.test(await t.id("lanes").innerText()), "one moment");
+  await t.page.mouse.move(4, 4);
+  await t.page.waitForTimeout(600);
+  await t.shot("lanes", true);
+  await t.accessible();
+  await t.page.emulateMedia({ colorScheme: "light" });
+  await t.page.setViewportSize({ width: 390, height: 844 });
+  await t.page.waitForTimeout(800);
+  const over = await t.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  check(over <= 0, `on a phone it is ${over} px too wide`);
+  await t.shot("lanes-phone", true);
+  await t.accessible();
+});
+
 await test("sound and subtitles are chosen once for every title", {}, async (t) => {
   await t.go("/settings");
   await t.id("audio_languages-0").selectOption("deu");

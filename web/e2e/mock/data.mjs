@@ -162,8 +162,8 @@ function striped(disks, chunk, offset, length, first) {
 
 const MB = 1 << 20;
 export const layouts = {
-  /** Two copies, each striped over two disks by 16 MiB, in 34 runs. */
-  raid10: () => layoutOf(Array.from({ length: 34 }, (_, i) => (i === 33 ? 84 : 120) * MB), ["sdb", "sdc", "sdd", "sde"], (i, at, len) => [striped(["sdb", "sdc"], 16 * MB, at, len, i), striped(["sdd", "sde"], 16 * MB, at, len, i)]),
+  /** Two copies, each striped over two disks by 256 KiB, in 34 runs. */
+  raid10: () => layoutOf(Array.from({ length: 34 }, (_, i) => (i === 33 ? 84 : 120) * MB), ["sdb", "sdc", "sdd", "sde"], (i, at, len) => [striped(["sdb", "sdc"], MB / 4, at, len, i), striped(["sdd", "sde"], MB / 4, at, len, i)]),
   /** One disk after the other, about a gigabyte each, unevenly. */
   single: () => layoutOf([1024, 1024, 700, 1024, 300].map((n) => n * MB), ["sdb", "sdc", "sdd"], (i, at, len) => [[{ disk: ["sdb", "sdc", "sdb", "sdd", "sdb"][i], disk_offset: 5e11 + at, length_bytes: len }]]),
   /** Written while the disk was nearly full: 50,000 pieces. */
@@ -203,12 +203,18 @@ export const topology = {
 
 const NAMES = ["sdb", "sdc", "sdd", "sde"];
 
-/** A record that grows with time: even reads, a jump at 12 s and one at 27 s, a short stall. */
-export function ioRecord({ session, item: itemId, method = "direct_play", seconds, ended, hurt = false }) {
+/**
+ * A record that grows with time: even reads, a jump at 12 s and one at 27 s, a short stall. `old`: as the first version kept it.
+ */
+export function ioRecord({ session, item: itemId, method = "direct_play", seconds, ended, hurt = false, old = false }) {
   const t_s = [];
   const series = Object.fromEntries(NAMES.map((n) => [n, { read_bytes: [], reads: [] }]));
   const cpu = [];
   const system = { read_bytes: [], write_bytes: [] };
+  const runs = [];
+  const jumps = [];
+  const copies = [0, 0];
+  let place = 0;
   let x = 7;
   const random = () => (x = (x * 16_807) % 2_147_483_647) / 2_147_483_647;
   for (let t = 0; t < Math.max(1, seconds); t += 1) {
@@ -216,6 +222,11 @@ export function ioRecord({ session, item: itemId, method = "direct_play", second
     cpu.push(0.02 + 0.01 * random());
     system.read_bytes.push(0);
     system.write_bytes.push(Math.round(20_000 * random()));
+    if (t === 12 || t === 27) {
+      const to = t === 12 ? 2_410_000_000 : 402_000_000;
+      jumps.push({ at_s: t, from_byte: place, to_byte: to });
+      place = to;
+    }
     const burst = t < 4 ? 3.4 : t % 5 === 0 ? 1.9 : t % 5 === 1 ? 0.9 : 0.12;
     NAMES.forEach((n, i) => {
       // After the first jump the other copies serve: the pair of disks changes.
@@ -224,6 +235,12 @@ export function ioRecord({ session, item: itemId, method = "direct_play", second
       series[n].read_bytes.push(bytes);
       series[n].reads.push(Math.ceil(bytes / 524_288));
     });
+    const read = NAMES.reduce((sum, n) => sum + series[n].read_bytes.at(-1), 0);
+    const copy = t < 12 || t >= 27 ? 0 : 1;
+    copies[copy] += read;
+    runs.push({ from_s: t + 0.1, to_s: t + 0.8, from_byte: place, to_byte: place + read, read_bytes: read, copy });
+    if (t === 31) runs.push({ from_s: 31.2, to_s: 31.9, from_byte: place - 90e6, to_byte: place - 30e6, read_bytes: 60e6, memory: true });
+    place += read;
   }
   const sums = NAMES.map((n) => series[n].read_bytes.reduce((a, b) => a + b, 0));
   const total = sums.reduce((a, b) => a + b, 0);
@@ -269,11 +286,25 @@ export function ioRecord({ session, item: itemId, method = "direct_play", second
       columns_used: 2,
       evenness: 0.83,
       verdict: "Two disks at a time served this stream; the jump at 0:12 moved it to the other copy, which lies on the other two.",
+      ...(old
+        ? {}
+        : {
+            level: "raid10",
+            copies: 2,
+            copies_used: copies[1] > copies[0] / 20 ? 2 : 1,
+            copy_shares: copies.map((n) => (total > 0 ? n / total : 0)),
+            chunk_bytes: 262_144,
+            mean_request_bytes: 498_000,
+            cache_share: 0.06,
+            advice: [
+              ...(hurt ? [{ code: "degraded", text: "Replace the missing disk and let the array be rebuilt: until then every read of what it held takes the others." }] : []),
+              { code: "enough", text: "Nothing has to change for this stream: its busiest disk, sde, worked 11 % of the time, and nobody waited." },
+              ...(copies[1] > 0 ? [] : [{ code: "copies_idle", text: "1 of 2 copies gave nothing: they are free for other viewers. One stream seldom gets both: a sequential reader stays with the copy that it began with." }]),
+            ],
+          }),
     },
-    seeks: [
-      { at_s: 12, from_byte: 96_000_000, to_byte: 2_410_000_000, disks_before: ["sdb", "sdc"], disks_after: ["sdd", "sde"] },
-      { at_s: 27, from_byte: 2_530_000_000, to_byte: 402_000_000, disks_before: ["sdd", "sde"], disks_after: ["sdb", "sdc"] },
-    ].filter((s) => s.at_s < seconds),
+    seeks: jumps.map((jump, i) => ({ ...jump, disks_before: i === 0 ? ["sdb", "sdc"] : ["sdd", "sde"], disks_after: i === 0 ? ["sdd", "sde"] : ["sdb", "sdc"] })),
+    ...(old ? {} : { trail: { file_bytes: 4_240_441_344, interval_ms: 1000, gap_bytes: 1_048_576, runs } }),
     stalls: [{ at_s: 12.4, duration_s: 0.9, cause: "sde was asleep and took 0.9 s to answer" }].filter((s) => s.at_s < seconds),
     series: { interval_ms: 1000, t_s, disks: series, cpu_share: cpu, system_disk: system },
   };

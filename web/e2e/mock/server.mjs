@@ -42,8 +42,8 @@ export async function startMock({ port = 0, account = true, storage, file: layou
   };
   const problem = (res, status, detailText) => json(res, status, { type: "about:blank", title: `Status ${status}`, status, detail: detailText });
   const seconds = (s) => Math.floor(((s.endedAt ?? Date.now()) - s.startedAt) / 1000) + s.ahead;
-  const view = (s) => ({ session: s.id, user: "ada", client: "browser", item: s.item.id, title: s.item.title, method: s.method, bitrate: 8_300_000, position_s: s.position, duration_s: s.item.duration_s, paused: s.paused, buffered_s: s.buffered, disks: ratesNow(seconds(s)), started: new Date(s.startedAt).toISOString(), ended: false });
-  const record = (s) => ioRecord({ hurt: s.item.id === "resume", session: s.id, item: s.item.id, method: s.method, seconds: seconds(s), ended: s.endedAt ? new Date(s.endedAt).toISOString() : undefined });
+  const view = (s) => ({ session: s.id, user: "ada", client: "browser", item: s.item.id, title: s.item.title, method: s.method, bitrate: 8_300_000, position_s: s.position, duration_s: s.item.duration_s, paused: s.paused, buffered_s: s.buffered, disks: ratesNow(seconds(s)), started: new Date(s.startedAt).toISOString(), ended: false, io: { columns: 2, columns_used: 2, verdict: record(s).striping.verdict } });
+  const record = (s) => ioRecord({ hurt: s.item.id === "resume", old: s.item.id === "hls", session: s.id, item: s.item.id, method: s.method, seconds: seconds(s), ended: s.endedAt ? new Date(s.endedAt).toISOString() : undefined });
   const send = (name, data) => {
     for (const res of streams) res.write(`event: ${name}\ndata: ${JSON.stringify(data)}\n\n`);
   };
@@ -232,6 +232,7 @@ export async function startMock({ port = 0, account = true, storage, file: layou
     }
     if (route === "GET /sessions") return json(res, 200, { items: [...live().map(view), ...phantoms.map((title, i) => ({ session: `p${i}`, user: "ada", client: "browser", item: `film-${i}`, title, method: "direct_play", bitrate: 8e6, position_s: 700, duration_s: 5400, paused: false, disks: phantom(i, Date.now() / 1000) }))], total: live().length + phantoms.length });
     const s = a === "sessions" ? sessions.get(b) : undefined;
+    if (a === "sessions" && b === "lost") return problem(res, 404, "no I/O record of session `lost` was kept: recording was switched off while it played");
     if (a === "sessions" && !s) return problem(res, 404, "there is no such session");
     if (s && c === "failed") {
       if (s.endedAt) return problem(res, 404, "the session has ended");
@@ -251,7 +252,8 @@ export async function startMock({ port = 0, account = true, storage, file: layou
     if (s && c === "io") {
       if (url.searchParams.get("format") === "csv") {
         res.writeHead(200, { "content-type": "text/csv" });
-        return res.end("t_s,sdb read_bytes\r\n0,1\r\n");
+        const heads = { disks: "disk,reads", events: "at_s,event", trail: "from_s,to_s" };
+        return res.end(`${heads[url.searchParams.get("table")] ?? "t_s,sdb read_bytes"}\r\n0,1\r\n`);
       }
       return json(res, 200, record(s));
     }

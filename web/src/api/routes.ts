@@ -118,9 +118,11 @@ export const removeExperiment = (record: string) => call<void>(`/experiments/${i
 /** Address of an experiment's record to save: its rows as a table, or all of it. */
 export const experimentUrl = (record: string, format: "csv" | "json") =>
   apiUrl(`/experiments/${id(record)}`, { format: format === "csv" ? "csv" : undefined });
+/** The tables of a record. */
+export type IoTable = "series" | "disks" | "events" | "trail";
 /** Address of a session's I/O record to save: a table, or all of it. */
-export const ioUrl = (session: string, format: "csv" | "json") =>
-  apiUrl(`/sessions/${id(session)}/io`, { format: format === "csv" ? "csv" : undefined });
+export const ioUrl = (session: string, format: "csv" | "json", table?: IoTable) =>
+  apiUrl(`/sessions/${id(session)}/io`, { format: format === "csv" ? "csv" : undefined, table });
 /** Address of an item's picture, resized by the server. */
 export const imageUrl = (itemId: string, kind: string, width: number, tag?: string) =>
   apiUrl(`/items/${id(itemId)}/images/${kind}`, { width, tag });

@@ -10,12 +10,14 @@ import type {
   HistoryEntry,
   Home,
   IoRecord,
+  IoTrail,
   Item,
   Layout,
   List,
   Method,
   Session,
   StorageReport,
+  Striping,
   Topology,
   TopologyNode,
   Unreadable,
@@ -98,6 +100,7 @@ export function sessionsOf(value: unknown): Session[] {
     buffered_s: number(row.buffered_s),
     predicted_stall_s: number(row.predicted_stall_s),
     disks: ratesOf(row.disks),
+    verdict: text(object(row.io).verdict),
   }));
 }
 
@@ -300,5 +303,47 @@ export function recordOf(value: unknown): IoRecord {
       cpu_share: Array.isArray(series.cpu_share) ? (series.cpu_share as number[]) : undefined,
       system_disk: series.system_disk ? (series.system_disk as IoRecord["series"]["system_disk"]) : undefined,
     },
+    striping: stripingOf(record.striping),
+    trail: trailOf(record.trail),
   };
+}
+
+function stripingOf(value: unknown): Striping | null {
+  const striping = object(value);
+  const columns = number(striping.columns);
+  if (columns === undefined) return null;
+  const shares = Array.isArray(striping.copy_shares) ? striping.copy_shares.filter((n): n is number => typeof n === "number") : undefined;
+  return {
+    columns,
+    columns_used: number(striping.columns_used) ?? 0,
+    evenness: number(striping.evenness) ?? 0,
+    verdict: text(striping.verdict) ?? "",
+    level: text(striping.level),
+    copies: number(striping.copies),
+    copies_used: number(striping.copies_used),
+    copy_shares: shares,
+    chunk_bytes: number(striping.chunk_bytes),
+    mean_request_bytes: number(striping.mean_request_bytes),
+    cache_share: number(striping.cache_share),
+    advice: Array.isArray(striping.advice)
+      ? rowsOf(striping.advice).flatMap((row) => {
+          const words = text(row.text);
+          return words ? [{ code: text(row.code) ?? "", text: words }] : [];
+        })
+      : undefined,
+  };
+}
+
+function trailOf(value: unknown): IoTrail | undefined {
+  const trail = object(value);
+  const size = number(trail.file_bytes);
+  if (size === undefined || size <= 0) return undefined;
+  const runs = rowsOf(trail.runs).flatMap((row) => {
+    const at = number(row.from_s);
+    const from = number(row.from_byte);
+    const to = number(row.to_byte);
+    if (at === undefined || from === undefined || to === undefined || to <= from) return [];
+    return [{ from_s: at, to_s: number(row.to_s) ?? at, from_byte: from, to_byte: to, read_bytes: number(row.read_bytes) ?? to - from, copy: number(row.copy), memory: row.memory === true }];
+  });
+  return { file_bytes: size, interval_ms: number(trail.interval_ms) ?? 1000, gap_bytes: number(trail.gap_bytes) ?? 0, runs };
 }

@@ -300,6 +300,8 @@ export interface Session {
   predicted_stall_s?: number | null;
   /** Bytes a second off each disk for this stream. */
   disks: Record<string, number>;
+  /** Where its reads go, in a sentence. */
+  verdict?: string;
 }
 
 export type Attribution = "block_trace" | "sampled_map" | "none";
@@ -357,6 +359,45 @@ export interface IoSpan {
   why?: string | null;
 }
 
+/** Where the striping went. What is absent was not kept by the version that recorded it, or is not known. */
+export interface Striping {
+  columns: number;
+  columns_used: number;
+  evenness: number;
+  verdict: string;
+  level?: string;
+  copies?: number;
+  copies_used?: number;
+  /** By copy: its share of the file's bytes that came off disks. What is missing to 1 is of a copy that is not known. */
+  copy_shares?: number[];
+  chunk_bytes?: number;
+  mean_request_bytes?: number;
+  cache_share?: number;
+  /** What would change it, most urgent first. */
+  advice?: Reason[];
+}
+
+/** A part of a file, and when it was read. */
+export interface TrailRun {
+  from_s: number;
+  to_s: number;
+  from_byte: number;
+  /** One past its last. */
+  to_byte: number;
+  read_bytes: number;
+  /** As the layout numbers them, from 0; absent where it is not known. */
+  copy?: number;
+  memory?: boolean;
+}
+
+/** What of a file was read when. */
+export interface IoTrail {
+  file_bytes: number;
+  interval_ms: number;
+  gap_bytes: number;
+  runs: TrailRun[];
+}
+
 /** Which disks served a stream, and when. */
 export interface IoRecord {
   session: string;
@@ -378,19 +419,14 @@ export interface IoRecord {
   input_cached_bytes: number;
   unattributed_bytes: number;
   disks: IoDisk[];
-  striping?: {
-    columns: number;
-    columns_used: number;
-    evenness: number;
-    verdict: string;
-    chunk_bytes?: number;
-    level?: string;
-  } | null;
+  striping?: Striping | null;
   seeks: IoSeek[];
   stalls: IoStall[];
   faults: IoFault[];
   attribution_spans: IoSpan[];
   series: IoSeries;
+  /** What of the file was read when; records of older versions have none. */
+  trail?: IoTrail;
 }
 
 /** A finished session with the short form of its I/O record. */

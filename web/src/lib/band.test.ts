@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Layout } from "../api/types";
-import { binsOf, columnsOf, layoutSentence, piecesOf, placesAt, windowOf } from "./band";
+import { binsOf, layoutSentence, noPieces, piecesOf, placesAt, windowOf } from "./band";
 
 const piece = (disk: string, disk_offset: number, length_bytes: number) => ({ disk, disk_offset, length_bytes });
 const layout: Layout = {
@@ -39,10 +39,35 @@ describe("band", () => {
   it("finds the places of a byte, with the column of each", () => {
     expect(placesAt(pieces, 25)).toEqual([
       { copy: 0, disk: "sdb", disk_offset: 2005, run: 1, column: 1, columns: 2 },
-      { copy: 1, disk: "sdc", disk_offset: 25, run: 1, column: 0, columns: 2 },
+      { copy: 1, disk: "sdc", disk_offset: 25, run: 1, column: 0, columns: 1 },
     ]);
     expect(placesAt(pieces, 50)).toEqual([]);
-    expect(columnsOf(pieces.lanes[0]!)).toEqual([0, 1]);
+  });
+
+  it("knows the column of every chunk, also where a run is shorter than a stripe or another set of disks carries it", () => {
+    const long = (first: string, second: string) => [piece(first, 0, 10), piece(second, 0, 10), piece(first, 10, 10)];
+    const striped: Layout = {
+      ...layout,
+      extents: [
+        { offset: 0, length_bytes: 30, copies: [long("sdb", "sda")] },
+        { offset: 30, length_bytes: 5, copies: [[piece("sdb", 90, 5)]] },
+        { offset: 40, length_bytes: 30, copies: [long("sdc", "sdd")] },
+      ],
+    };
+    const [lane] = piecesOf(striped).lanes;
+    expect(lane?.columns).toBe(2);
+    expect([...(lane?.column ?? [])]).toEqual([1, 0, 1, 1, 0, 1, 0]);
+    // One disk after the other is one column, however many disks there are.
+    expect(piecesOf(layout).lanes[1]?.columns).toBe(1);
+  });
+
+  it("shows one chunk after the other as steps, and all columns where many share a bin", () => {
+    const striped: Layout = { ...layout, extents: [{ offset: 0, length_bytes: 40, copies: [[piece("sda", 0, 10), piece("sdb", 0, 10), piece("sda", 10, 10), piece("sdb", 10, 10)]] }] };
+    const many = piecesOf(striped);
+    // 0 is nothing, 1 is sda, 2 is sdb.
+    expect([...(binsOf(many, 0, 40, 4).columns[0] ?? [])]).toEqual([1, 0, 0, 2, 1, 0, 0, 2]);
+    expect([...(binsOf(many, 0, 40, 1).columns[0] ?? [])]).toEqual([1, 2]);
+    expect(binsOf(noPieces(9), 0, 9, 3).columns).toEqual([]);
   });
 
   it("makes columns of 50,000 runs in a moment", () => {

@@ -27,6 +27,41 @@ export interface Lane {
   length: Float64Array;
   disk: Uint16Array;
   place: Float64Array;
+  /** Column of the stripe that each piece is of. */
+  column: Uint16Array;
+  /** How many columns a run of this copy is striped over. */
+  columns: number;
+}
+
+/** A map of which nothing is known but the file's size. */
+export const noPieces = (size_bytes: number): Pieces => ({ disks: [], copies: 0, lanes: [], runs: new Float64Array(0), size_bytes: Math.max(1, size_bytes) });
+
+/**
+ * Which column each disk is, run by run: the place of the disk among those that the run is striped over. A short run meets only
+ * some of its stripe's disks; it goes by the last longer one that had them all.
+ */
+function columnsOf(runs: readonly (readonly number[])[]): { of: ReadonlyMap<number, number>[]; columns: number } {
+  const columns = runs.reduce((most, disks) => Math.max(most, disks.length), 1);
+  const known = new Map<string, ReadonlyMap<number, number>>();
+  const ranks = (disks: readonly number[]) => new Map([...disks].sort((a, b) => a - b).map((disk, i) => [disk, i]));
+  const stripes: ReadonlyMap<number, number>[] = [];
+  for (const disks of runs) {
+    const key = [...disks].sort((a, b) => a - b).join();
+    if (disks.length !== columns || known.has(key)) continue;
+    const map = ranks(disks);
+    known.set(key, map);
+    stripes.push(map);
+  }
+  const of = runs.map((disks) => {
+    const key = [...disks].sort((a, b) => a - b).join();
+    let map = known.get(key);
+    if (!map) {
+      map = stripes.find((stripe) => disks.every((disk) => stripe.has(disk))) ?? ranks(disks);
+      known.set(key, map);
+    }
+    return map;
+  });
+  return { of, columns };
 }
 
 /** Flattens a layout once; bins are then made from it at any zoom. */
@@ -43,11 +78,14 @@ export function piecesOf(layout: Layout): Pieces {
   for (let c = 0; c < copies; c += 1) {
     let n = 0;
     for (const extent of layout.extents) n += extent.copies[c]?.length ?? 0;
-    const lane: Lane = { from: new Float64Array(n), length: new Float64Array(n), disk: new Uint16Array(n), place: new Float64Array(n) };
+    const met = layout.extents.map((extent) => [...new Set((extent.copies[c] ?? []).map((piece) => index.get(piece.disk) ?? 0))]);
+    const { of, columns } = columnsOf(met);
+    const lane: Lane = { from: new Float64Array(n), length: new Float64Array(n), disk: new Uint16Array(n), place: new Float64Array(n), column: new Uint16Array(n), columns };
     let i = 0;
-    for (const extent of layout.extents) {
+    for (const [run, extent] of layout.extents.entries()) {
       let at = extent.offset;
       for (const piece of extent.copies[c] ?? []) {
+        lane.column[i] = of[run]?.get(index.get(piece.disk) ?? 0) ?? 0;
         lane.from[i] = at;
         lane.length[i] = piece.length_bytes;
         lane.disk[i] = index.get(piece.disk) ?? 0;
@@ -74,6 +112,8 @@ export interface Bins {
   disks: number;
   /** By copy: `count × disks` bytes. */
   bytes: Float64Array[];
+  /** By copy: `count × columns`, the disk that holds most of the column there plus one; 0 where nothing lies. */
+  columns: Uint16Array[];
   /** Runs that begin in each bin. */
   starts: Uint32Array;
 }
@@ -94,8 +134,12 @@ function after(sorted: Float64Array, value: number): number {
 export function binsOf(pieces: Pieces, from: number, to: number, count: number): Bins {
   const disks = Math.max(1, pieces.disks.length);
   const width = Math.max(1e-9, (to - from) / count);
+  const columns: Uint16Array[] = [];
   const lanes = pieces.lanes.map((lane) => {
     const sums = new Float64Array(count * disks);
+    const here = new Uint16Array(count * lane.columns);
+    const most = new Float64Array(count * lane.columns);
+    columns.push(here);
     for (let i = Math.max(0, after(lane.from, from) - 1); i < lane.from.length; i += 1) {
       const start = lane.from[i] as number;
       if (start >= to) break;
@@ -107,7 +151,14 @@ export function binsOf(pieces: Pieces, from: number, to: number, count: number):
       for (let bin = Math.min(count - 1, Math.floor((a - from) / width)); bin <= end; bin += 1) {
         const left = from + bin * width;
         const part = Math.min(b, left + width) - Math.max(a, left);
-        if (part > 0) sums[bin * disks + disk] = (sums[bin * disks + disk] as number) + part;
+        if (part <= 0) continue;
+        const sum = (sums[bin * disks + disk] as number) + part;
+        sums[bin * disks + disk] = sum;
+        const cell = bin * lane.columns + (lane.column[i] as number);
+        if (sum > (most[cell] as number)) {
+          most[cell] = sum;
+          here[cell] = disk + 1;
+        }
       }
     }
     return sums;
@@ -119,7 +170,7 @@ export function binsOf(pieces: Pieces, from: number, to: number, count: number):
     const bin = Math.floor((at - from) / width);
     if (bin >= 0 && bin < count) starts[bin] = (starts[bin] as number) + 1;
   }
-  return { from, to, count, disks, bytes: lanes, starts };
+  return { from, to, count, disks, bytes: lanes, columns, starts };
 }
 
 /** What lies at a byte: one place a copy. */
@@ -131,20 +182,8 @@ export function placesAt(pieces: Pieces, offset: number): { copy: number; disk: 
     const into = offset - (lane.from[i] as number);
     if (into >= (lane.length[i] as number)) return [];
     const disk = lane.disk[i] as number;
-    const columns = columnsOf(lane);
-    return [{ copy, disk: pieces.disks[disk] ?? "", disk_offset: (lane.place[i] as number) + into, run, column: columns.indexOf(disk), columns: columns.length }];
+    return [{ copy, disk: pieces.disks[disk] ?? "", disk_offset: (lane.place[i] as number) + into, run, column: lane.column[i] as number, columns: lane.columns }];
   });
-}
-
-const columnCache = new WeakMap<Lane, number[]>();
-
-/** Disks of a copy in the order in which the file first meets them: its columns. */
-export function columnsOf(lane: Lane): number[] {
-  const known = columnCache.get(lane);
-  if (known) return known;
-  const columns = [...new Set(lane.disk)];
-  columnCache.set(lane, columns);
-  return columns;
 }
 
 /** A window moved or zoomed, kept inside the file and not narrower than `least` bytes. */

@@ -5,14 +5,21 @@ import {
   attributionWords,
   betterOf,
   compareRows,
+  differences,
   diskNames,
   faultWords,
+  indexAt,
+  kib,
+  lacks,
+  linePath,
   meanRequest,
   plotData,
   ratesOfDisk,
+  requestWords,
   rest,
   sources,
   timeSpan,
+  together,
 } from "./record";
 
 const record: IoRecord = {
@@ -110,6 +117,60 @@ describe("record", () => {
     expect(betterOf(rows.find((r) => r.label === "Stalls")!)).toBe("a");
     expect(betterOf(rows.find((r) => r.label === "Sent to the player")!)).toBe(null);
     expect(betterOf(rows.find((r) => r.label === "Columns used")!)).toBe(null);
+  });
+
+  it("says what was different between two sessions, in sentences", () => {
+    expect(differences(record, record)).toEqual([]);
+    const striping = (columns: number, columns_used: number, copies_used: number) => ({ columns, columns_used, evenness: 1, verdict: "", level: "raid10", copies: 2, copies_used });
+    const one = { ...record, striping: striping(2, 2, 1) };
+    const two: IoRecord = {
+      ...record,
+      striping: striping(2, 1, 2),
+      disks: [{ disk: "sdc", reads: 40, read_bytes: 40, share: 1 }],
+      stalls: [{ at_s: 1, duration_s: 2.25, cause: "slow" }],
+      cached_bytes: 29,
+      attribution: "sampled_map",
+    };
+    const words = differences(one, two);
+    expect(words[0]).toBe("The first used 2 of 2 columns, the second 1 of 2.");
+    expect(words[1]).toBe("The first read from sda and sdb, the second from sdc.");
+    expect(words[2]).toBe("The second was served by 2 copies, the other by 1 copy.");
+    expect(words[3]).toBe("The second waited 2.3 s for its disks, the other not at all.");
+    expect(words.some((w) => w.includes("came from memory"))).toBe(true);
+    expect(words.some((w) => w.includes("mean request"))).toBe(true);
+    expect(words[words.length - 1]).toContain("not known in the same way");
+    const none = { ...record, disks: [], read_bytes: 0 };
+    expect(differences(none, record)[0]).toBe("The first needed no disk; the second read from sda and sdb.");
+    // The other way round it says the same of the other.
+    expect(differences(two, one)[3]).toBe("The first waited 2.3 s for its disks, the other not at all.");
+  });
+
+  it("sets requests against chunks in words", () => {
+    expect(requestWords(undefined, 65_536, 2)).toBe("");
+    expect(requestWords(16_384, 65_536, 2)).toBe("less than a chunk of 64 KiB: it keeps one column busy");
+    expect(requestWords(65_536, 65_536, 1)).toBe("one chunk of 64 KiB");
+    expect(requestWords(524_288, 65_536, 2)).toBe("8.0 chunks of 64 KiB, each column at work");
+    expect(requestWords(524_288, undefined, 1)).toBe("nothing is striped");
+    expect([512, 1536, 1 << 20, 2.5 * (1 << 20)].map(kib)).toEqual(["512 B", "1.5 KiB", "1 MiB", "2.5 MiB"]);
+  });
+
+  it("says what an older version did not keep, and nothing of a new one", () => {
+    const old = { ...record, striping: { columns: 2, columns_used: 1, evenness: 1, verdict: "x" } };
+    expect(lacks(old)).toContain("did not keep which copy served, and request against chunk, nor what of the file was read when");
+    expect(lacks({ ...old, striping: { ...old.striping, level: "raid0" } })).toBe("");
+    expect(lacks(record)).not.toContain("which copy");
+  });
+
+  it("puts streams that began at different times on one axis", () => {
+    const later = { ...record, started: "2026-11-30T10:00:20Z", ended: "x" };
+    expect(together([later, { ...record, ended: "x" }])).toEqual({ offsets: [20, 0], span: { from: 0, to: 29 } });
+    expect(together([{ ...record, started: "never", ended: "x" }]).offsets).toEqual([0]);
+  });
+
+  it("finds the interval of a moment, and draws a line through all of them", () => {
+    expect([-1, 0, 0.7, 1.49, 1.5].map((s) => indexAt(record.series, s))).toEqual([-1, 0, 1, 2, -1]);
+    expect(indexAt(record.series, null)).toBe(-1);
+    expect(linePath([0, 1], [0, 5], { from: 0, to: 1 }, 10, 100, 10)).toBe("M0.0 10.0L100.0 5.0");
   });
 
   it("says how sure the attribution is, and why not surer", () => {

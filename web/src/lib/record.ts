@@ -1,7 +1,7 @@
 /** Turns an I/O record into what is drawn and said. Pure; the server's figures are not recomputed. */
 
 import type { Attribution, IoFault, IoRecord, IoSeries } from "../api/types";
-import { bytes, latency, percent } from "./format";
+import { bytes, count, latency, percent } from "./format";
 import { byDisk, diskColours } from "./hue";
 
 /** Every physical disk the record names, sorted. */
@@ -71,6 +71,21 @@ export function areaPath(
   const y = (v: number) => height - (peak > 0 ? Math.min(1, v / peak) : 0) * height;
   const points = t.map((s, i) => `${x(s).toFixed(1)} ${y(values[i] ?? 0).toFixed(1)}`);
   return `M${x(t[0] as number).toFixed(1)} ${height}L${points.join("L")}L${x(t[t.length - 1] as number).toFixed(1)} ${height}Z`;
+}
+
+/** As `areaPath`, the line alone. */
+export function linePath(t: number[], values: number[], span: { from: number; to: number }, peak: number, width: number, height: number): string {
+  const x = (s: number) => ((s - span.from) / Math.max(1e-9, span.to - span.from)) * width;
+  const y = (v: number) => height - (peak > 0 ? Math.min(1, v / peak) : 0) * height;
+  return t.map((s, i) => `${i === 0 ? "M" : "L"}${x(s).toFixed(1)} ${y(values[i] ?? 0).toFixed(1)}`).join("");
+}
+
+/** The interval of a series that a moment falls into; -1 outside it. */
+export function indexAt(series: IoSeries | undefined, at_s: number | null): number {
+  if (!series || at_s === null || series.t_s.length === 0) return -1;
+  const step = series.interval_ms / 1000;
+  const i = Math.floor((at_s - (series.t_s[0] as number)) / step);
+  return i >= 0 && i < series.t_s.length ? i : -1;
 }
 
 /** How the bytes were laid to disks, in words: how sure, and why not surer. */
@@ -159,8 +174,9 @@ export function faultWords(record: IoRecord, fault: IoFault): string {
   return record.ended ? `${what} Nothing was read after it.` : what;
 }
 
-/** Mean size of a disk request, over all disks. */
+/** Mean size of a disk request, over all disks; of older records, from what they have. */
 export function meanRequest(record: IoRecord): number | null {
+  if (record.striping?.mean_request_bytes !== undefined) return record.striping.mean_request_bytes;
   const reads = record.disks.reduce((sum, d) => sum + d.reads, 0);
   const read = record.disks.reduce((sum, d) => sum + d.read_bytes, 0);
   return reads > 0 ? read / reads : null;
@@ -202,6 +218,7 @@ export function compareRows(a: IoRecord, b: IoRecord): Compared[] {
     row("Read to make up lost bytes", makeUpBytes, bytes, "less"),
     row("Columns used", (r) => r.striping?.columns_used, (n) => String(Number(n.toFixed(1))), "more"),
     row("Columns there are", (r) => r.striping?.columns, whole),
+    row("Copies used", (r) => r.striping?.copies_used, whole),
     row("Evenness", (r) => r.striping?.evenness, percent, "more"),
     row("Mean request", meanRequest, bytes, "more"),
     row("Latency of the slowest disk, p95", worst, latency, "less"),
@@ -217,6 +234,95 @@ export function betterOf(row: Compared): "a" | "b" | null {
   if (!row.better || row.a === null || row.b === null) return null;
   if (Math.abs(row.a - row.b) <= 0.02 * Math.max(Math.abs(row.a), Math.abs(row.b))) return null;
   return row.a > row.b === (row.better === "more") ? "a" : "b";
+}
+
+/** Seconds that the viewer may have waited. */
+export const stalled = (record: IoRecord): number => record.stalls.reduce((sum, s) => sum + s.duration_s, 0);
+
+const namesOf = (disks: readonly string[]): string => (disks.length <= 1 ? (disks[0] ?? "") : `${disks.slice(0, -1).join(", ")} and ${disks[disks.length - 1]}`);
+
+/** Disks that did a noticeable part, as the server counts them: 5 % of the busiest one's. */
+export function usedDisks(record: IoRecord): string[] {
+  const most = Math.max(0, ...record.disks.map((d) => d.read_bytes));
+  return record.disks.filter((d) => d.read_bytes > 0 && d.read_bytes >= most / 20).map((d) => d.disk).sort(byDisk);
+}
+
+/** What was different between two sessions, most telling first: full sentences, none where they were alike. */
+export function differences(a: IoRecord, b: IoRecord): string[] {
+  const out: string[] = [];
+  const [sa, sb] = [a.striping, b.striping];
+  if (sa && sb && (sa.columns !== sb.columns || sa.columns_used !== sb.columns_used)) {
+    out.push(`The first used ${sa.columns_used} of ${count(sa.columns, "column")}, the second ${sb.columns_used} of ${sb.columns}.`);
+  }
+  const [da, db] = [usedDisks(a), usedDisks(b)];
+  if (da.join() !== db.join()) {
+    if (da.length === 0 || db.length === 0) {
+      const [which, other, disks] = da.length === 0 ? ["first", "second", db] : ["second", "first", da];
+      out.push(`The ${which} needed no disk; the ${other} read from ${namesOf(disks)}.`);
+    } else out.push(`The first read from ${namesOf(da)}, the second from ${namesOf(db)}.`);
+  }
+  if (sa?.copies_used !== undefined && sb?.copies_used !== undefined && sa.copies_used !== sb.copies_used) {
+    out.push(`${sa.copies_used > sb.copies_used ? "The first" : "The second"} was served by ${count(Math.max(sa.copies_used, sb.copies_used), "copy", "copies")}, the other by ${count(Math.min(sa.copies_used, sb.copies_used), "copy", "copies")}.`);
+  }
+  const [wa, wb] = [stalled(a), stalled(b)];
+  if (Math.abs(wa - wb) >= 0.5) {
+    const worse = wa > wb ? "first" : "second";
+    const least = Math.min(wa, wb);
+    out.push(`The ${worse} waited ${Math.max(wa, wb).toFixed(1)} s for its disks${least > 0 ? `, the other ${least.toFixed(1)} s` : ", the other not at all"}.`);
+  }
+  const [ma, mb] = [fromMemory(a), fromMemory(b)];
+  if (ma !== null && mb !== null && Math.abs(ma - mb) >= 0.1) {
+    out.push(`${percent(ma)} of the first came from memory, ${percent(mb)} of the second: the one that found more there asked less of the disks.`);
+  }
+  const [ra, rb] = [meanRequest(a), meanRequest(b)];
+  if (ra && rb && Math.max(ra, rb) / Math.min(ra, rb) >= 1.5) {
+    out.push(`The disks' mean request was ${bytes(ra)} in the first and ${bytes(rb)} in the second.`);
+  }
+  const worst = (r: IoRecord) => Math.max(0, ...r.disks.map((d) => d.latency_us?.p95 ?? 0));
+  const [la, lb] = [worst(a), worst(b)];
+  if (la > 0 && lb > 0 && Math.max(la, lb) / Math.min(la, lb) >= 1.5 && Math.max(la, lb) >= 5000) {
+    out.push(`19 of 20 requests were answered within ${latency(la)} in the first and ${latency(lb)} in the second.`);
+  }
+  const [ua, ub] = [makeUpBytes(a), makeUpBytes(b)];
+  if (ua > 0 !== ub > 0) out.push(`The ${ua > 0 ? "first" : "second"} read ${bytes(Math.max(ua, ub))} only to make up what a lost disk held.`);
+  if (a.attribution !== b.attribution) {
+    out.push(`They are not known in the same way: the first ${attributionWords(a.attribution).title.toLowerCase()}, the second ${attributionWords(b.attribution).title.toLowerCase()}.`);
+  }
+  return out;
+}
+
+/** How a chunk and a request compare, in words. */
+export function requestWords(mean: number | undefined, chunk: number | undefined, columns: number): string {
+  if (mean === undefined) return "";
+  if (!chunk) return "nothing is striped";
+  const chunks = mean / chunk;
+  if (chunks < 1) return `less than a chunk of ${kib(chunk)}: it keeps one column busy`;
+  const many = chunks < 1.05 ? "one chunk" : `${chunks.toFixed(chunks < 10 ? 1 : 0)} chunks`;
+  return `${many} of ${kib(chunk)}${columns > 1 ? ", each column at work" : ""}`;
+}
+
+/** Binary units, as chunks are set up. */
+export function kib(value: number): string {
+  if (value < 1024) return `${value} B`;
+  if (value < 1 << 20) return `${Number((value / 1024).toFixed(value % 1024 ? 1 : 0))} KiB`;
+  return `${Number((value / (1 << 20)).toFixed(value % (1 << 20) ? 1 : 0))} MiB`;
+}
+
+/** What a record of an older version has not kept, in words; empty where it has all. */
+export function lacks(record: IoRecord): string {
+  const missing: string[] = [];
+  if (record.striping && record.striping.level === undefined) missing.push("which copy served, and request against chunk");
+  if (!record.trail && record.read_bytes > 0 && record.striping?.level === undefined) missing.push("what of the file was read when");
+  return missing.length === 0 ? "" : `An older version of Spindle made this record; it did not keep ${missing.join(", nor ")}.`;
+}
+
+/** Streams on one axis: seconds since the earliest of them began. */
+export function together(records: readonly IoRecord[]): { offsets: number[]; span: { from: number; to: number } } {
+  const starts = records.map((r) => Date.parse(r.started));
+  const first = Math.min(...starts.filter(Number.isFinite));
+  const offsets = starts.map((s) => (Number.isFinite(s) && Number.isFinite(first) ? (s - first) / 1000 : 0));
+  const ends = records.map((r, i) => timeSpan(r, !r.ended).to + (offsets[i] ?? 0));
+  return { offsets, span: { from: 0, to: Math.max(2, ...ends) } };
 }
 
 /** The stretch of time a record covers, for the axis: never empty, follows a live stream. */

@@ -11,6 +11,8 @@ const AFTER_END = 2;
 export class RecordFollower {
   record = $state.raw<IoRecord | null>(null);
   problem = $state<string | null>(null);
+  /** There is none, and there will be none. */
+  missing = $state(false);
   #stop: AbortController | undefined;
 
   get live(): boolean {
@@ -40,7 +42,10 @@ export class RecordFollower {
         if (result.value.ended) afterEnd += 1;
       } else if (result.kind === "problem") {
         // The last record stays on screen; only a record never seen is a problem to show.
-        if (!this.record) this.problem = problemText(result.problem);
+        if (!this.record) {
+          this.problem = problemText(result.problem);
+          this.missing = result.problem.status === 404;
+        }
         if (result.problem.status === 404 && this.record) return;
       }
       await new Promise((resolve) => setTimeout(resolve, EVERY_MS));
