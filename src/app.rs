@@ -20,6 +20,7 @@ use spindle_transcode::Transcoder;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::auth::local::Local;
 use crate::auth::signature::Key;
 use crate::auth::token::hex;
 use crate::config::Config;
@@ -78,6 +79,7 @@ pub struct App {
     scan_on_start: bool,
     address: SocketAddr,
     connections: Connections,
+    local: Option<Arc<Local>>,
     _lock: std::fs::File,
 }
 
@@ -207,6 +209,7 @@ impl App {
         });
         let media = MediaLane::new(sessions.clone(), rooms.storage.clone(), rooms.transcoder.clone());
         let ready = Arc::new(AtomicBool::new(false));
+        let local = local(&config.data_dir, address);
         let state = ServerState {
             library: rooms.library.clone(),
             scanner: rooms.scanner.clone(),
@@ -219,6 +222,7 @@ impl App {
             throttle: Arc::default(),
             ready: Arc::clone(&ready),
             shutdown: rooms.shutdown.clone(),
+            local: local.clone(),
             signed_out: Arc::default(),
         };
         let services = Services {
@@ -255,6 +259,7 @@ impl App {
                 per_address: config.connections_per_address,
                 proxies: config.proxies,
             }),
+            local,
             _lock: lock,
         })
     }
@@ -286,6 +291,9 @@ impl App {
             () = stop => tracing::info!("stopping; a second signal stops at once"),
         }
         self.ready.store(false, Ordering::Release);
+        if let Some(local) = &self.local {
+            local.withdraw();
+        }
         let stopping = async {
             self.sessions.close_all().await;
             self.services.shutdown.cancel();
@@ -321,6 +329,15 @@ impl App {
             self.rooms.scanner.request(&id);
         }
     }
+}
+
+/// A data directory that takes no file plays all the same; `spindle top` then wants a token.
+fn local(data_dir: &std::path::Path, address: SocketAddr) -> Option<Arc<Local>> {
+    let issued = Local::issue(data_dir, address);
+    issued
+        .inspect_err(|error| tracing::warn!(%error, "unable to write the local credential"))
+        .ok()
+        .map(Arc::new)
 }
 
 /// Two servers of one data directory would each end the other's sessions and pass each other's

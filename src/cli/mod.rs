@@ -1,5 +1,6 @@
 //! The command line: one file a command. Prints for people, or JSON with `--json`.
 
+mod ask;
 mod bench;
 mod decide;
 mod identify;
@@ -10,6 +11,7 @@ mod scan;
 mod serve;
 mod simulate;
 mod storage_helper;
+mod top;
 mod topology;
 mod user;
 
@@ -44,6 +46,8 @@ enum Command {
     Topology(topology::Arguments),
     /// Show which disks hold which bytes of a file
     Layout(layout::Arguments),
+    /// Show live which stream reads from which disk
+    Top(top::Arguments),
     /// Experiments on volumes and the network, and the records they leave
     Bench(bench::Arguments),
     /// Replay recorded sessions on another layout of disks, and tell how many such streams it carries
@@ -87,6 +91,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Decide(a) => decide::run(a),
         Command::Topology(a) => topology::run(a),
         Command::Layout(a) => layout::run(a),
+        Command::Top(a) => top::run(a),
         Command::Bench(a) => bench::run(a),
         Command::Simulate(a) => simulate::run(a),
         Command::User(a) => user::run(a),

@@ -270,7 +270,8 @@ impl Layers {
             };
             let origin = Origin::Environment(name.clone());
             match rest {
-                "CONFIG" => {}
+                // Not the server's: which file it reads, and which server `spindle top` asks.
+                "CONFIG" | "SERVER" | "TOKEN" => {}
                 "LIBRARY" => {
                     for part in value.split(';').filter(|p| !p.is_empty()) {
                         self.library(part, origin.clone())?;
@@ -516,6 +517,20 @@ fn beside_program(name: &str) -> PathBuf {
 #[must_use]
 pub fn file_from_environment() -> Option<PathBuf> {
     std::env::var_os("SPINDLE_CONFIG").map(PathBuf::from)
+}
+
+/// The server that `SPINDLE_SERVER` names, and the token of `SPINDLE_TOKEN`, for commands that ask one.
+#[must_use]
+pub fn server_from_environment() -> (Option<String>, Option<String>) {
+    let text = |name: &str| std::env::var_os(name)?.into_string().ok().filter(|t| !t.is_empty());
+    (text("SPINDLE_SERVER"), text("SPINDLE_TOKEN"))
+}
+
+/// What the terminal is said to be able to: nothing at all, and colours (`NO_COLOR`, no-color.org).
+#[must_use]
+pub fn terminal() -> (bool, bool) {
+    let dumb = std::env::var_os("TERM").is_none_or(|t| t.is_empty() || t == "dumb");
+    (dumb, !dumb && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()))
 }
 
 /// The worker program where no settings are read: `SPINDLE_TRANSCODE_WORKER`, or beside this one.

@@ -1,6 +1,8 @@
 //! What stands before every handler: who is asking, and headers that keep the page safe.
 
-use axum::extract::{FromRequestParts, Request};
+use std::net::{IpAddr, SocketAddr};
+
+use axum::extract::{ConnectInfo, FromRequestParts, Request};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::request::Parts;
@@ -9,6 +11,7 @@ use spindle_base::error::ErrorKind;
 use spindle_library::{Role, User};
 
 use super::ServerState;
+use crate::auth::local::Shown;
 use crate::auth::token;
 use crate::delivery::problem::Problem;
 
@@ -41,6 +44,14 @@ impl FromRequestParts<ServerState> for Viewer {
             ));
         }
         let token_hash = token::hash(&shown);
+        if let Some(local) = state.local.as_ref().filter(|_| !from_cookie) {
+            match local.look(&token_hash, peer(parts), !parts.method.is_safe(), is_forwarded(&parts.headers))
+            {
+                Shown::Other => {}
+                Shown::Granted => return Ok(Self { user: local_owner(), token_hash }),
+                Shown::Refused(why) => return Err(Problem::new(ErrorKind::Forbidden, why)),
+            }
+        }
         let user = state.library.user_of_token(&token_hash).await?.ok_or_else(nobody)?;
         Ok(Self { user, token_hash })
     }
@@ -57,6 +68,20 @@ impl FromRequestParts<ServerState> for Owner {
             Err(Problem::new(ErrorKind::Forbidden, "only the owner may do this"))
         }
     }
+}
+
+/// The one who owns the data directory, for as long as a question takes: no account, and no row of the database is theirs.
+fn local_owner() -> User {
+    User { id: "local".to_owned(), name: "local".to_owned(), role: Role::Admin, created: String::new() }
+}
+
+fn peer(parts: &Parts) -> Option<IpAddr> {
+    parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip())
+}
+
+/// A proxy on this machine is loopback, too; one that forwards for somebody else says so.
+pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
+    headers.contains_key("x-forwarded-for") || headers.contains_key("forwarded")
 }
 
 /// The token of a request and whether it came as a cookie. A bearer token wins.

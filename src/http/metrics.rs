@@ -12,7 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::ServerState;
-use super::guard::Viewer;
+use super::guard::{Viewer, is_forwarded};
 use crate::delivery::problem::Problem;
 
 pub(super) fn router() -> OpenApiRouter<ServerState> {
@@ -26,9 +26,7 @@ async fn metrics(
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     mut parts: Parts,
 ) -> Result<Response, Problem> {
-    // A proxy on this machine is loopback too: one that forwards for somebody else says so.
-    let forwarded = parts.headers.contains_key("x-forwarded-for") || parts.headers.contains_key("forwarded");
-    if !peer.ip().is_loopback() || forwarded {
+    if !peer.ip().is_loopback() || is_forwarded(&parts.headers) {
         Viewer::from_request_parts(&mut parts, &state)
             .await
             .map_err(|_| Problem::new(ErrorKind::Unauthenticated, "metrics need a token, or loopback"))?;

@@ -32,6 +32,7 @@ use tower_http::timeout::TimeoutLayer;
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 
+use crate::auth::local::Local;
 use crate::auth::throttle::Throttle;
 use crate::sessions::Sessions;
 
@@ -66,6 +67,8 @@ pub struct ServerState {
     pub ready: Arc<AtomicBool>,
     /// Ends event streams.
     pub shutdown: Shutdown,
+    /// Lets whoever owns the data directory look. `None` where its file could not be written.
+    pub local: Option<Arc<Local>>,
     /// Told when a token has been revoked: event streams look whether it was theirs.
     pub signed_out: Arc<tokio::sync::Notify>,
 }

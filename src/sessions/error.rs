@@ -77,9 +77,14 @@ pub enum SessionError {
         /// What is wrong with it.
         source: serde_json::Error,
     },
-    /// Nothing is recorded, or nothing was when it played.
+    /// Nothing is recorded.
     #[error("there is no I/O record of session `{0}`: recording is switched off (setting `storage.record`)")]
     NotRecorded(String),
+    /// Nothing was when it played, or what was is lost.
+    #[error(
+        "no I/O record of session `{0}` was kept: recording was switched off while it played (setting `storage.record`), or the server was killed before the record was first saved"
+    )]
+    NotKept(String),
     /// A blocking question was cut off by shutdown.
     #[error("the server is stopping")]
     Stopping,
@@ -103,7 +108,9 @@ impl SessionError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::NoSuch(_) | Self::NoPart { .. } | Self::NotRecorded(_) => ErrorKind::NotFound,
+            Self::NoSuch(_) | Self::NoPart { .. } | Self::NotRecorded(_) | Self::NotKept(_) => {
+                ErrorKind::NotFound
+            }
             Self::Ended => ErrorKind::Conflict,
             Self::BadPosition | Self::NoStream(_) | Self::BadLanguage(_) => ErrorKind::BadInput,
             Self::NotProbed(_) | Self::Unavailable(_) | Self::Indexing(_) | Self::Stopping => {

@@ -30,7 +30,7 @@ use crate::auth::signature::Key;
 pub use choice::{DryRun, DryVersion, ReasonView, reasons};
 pub use error::SessionError;
 pub use open::{AudioTrack, Open, Opened, StorageView, SubtitleSource, SubtitleTrack, label};
-pub use record::IoView;
+pub use record::{IoView, Table};
 pub use volumes::{LibraryOnVolume, Volume};
 
 use input::SharedInputs;
@@ -232,6 +232,56 @@ struct Live {
     played_s: f64,
     rates: HashMap<String, u64>,
     totals: HashMap<String, u64>,
+    io: Option<Box<IoShort>>,
+}
+
+/// Where the reads of a live session go, in short.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct IoShort {
+    /// How it is known.
+    pub attribution: spindle_storage::AttributionMode,
+    /// Bytes handed to the client.
+    pub served_bytes: u64,
+    /// Bytes that came off disks.
+    pub read_bytes: u64,
+    /// Disks that a large read can use at once.
+    pub columns: u32,
+    /// Of those, used.
+    pub columns_used: u32,
+    /// Copies that each byte has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copies: Option<u32>,
+    /// Of those, used, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copies_used: Option<u32>,
+    /// The part that was in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_share: Option<f64>,
+    /// How many waits there were.
+    pub stalls: usize,
+    /// How many jumps.
+    pub seeks: usize,
+    /// For a person.
+    pub verdict: String,
+}
+
+impl From<&IoRecord> for IoShort {
+    fn from(record: &IoRecord) -> Self {
+        let s = &record.striping;
+        Self {
+            attribution: record.attribution,
+            served_bytes: record.served_bytes,
+            read_bytes: record.read_bytes,
+            columns: s.columns,
+            columns_used: s.columns_used,
+            copies: s.copies,
+            copies_used: s.copies_used,
+            cache_share: s.cache_share,
+            stalls: record.stalls.len(),
+            seeks: record.seeks.len(),
+            verdict: s.verdict.clone(),
+        }
+    }
 }
 
 /// A session as `GET /sessions` shows it.
@@ -267,6 +317,9 @@ pub struct SessionView {
     pub predicted_stall_s: Option<f64>,
     /// Bytes a second by disk.
     pub disks: HashMap<String, u64>,
+    /// Its record in short, of the last second; absent before the first, and where nothing is recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub io: Option<Box<IoShort>>,
     /// Start, RFC 3339.
     pub started: String,
     /// Whether it has ended.
@@ -529,7 +582,7 @@ impl Sessions {
             if !may_see(user, &session.user.id) {
                 return Err(SessionError::no_such(id));
             }
-            let record = record.ok_or_else(|| SessionError::NotRecorded(session.id.clone()))?;
+            let record = record.ok_or_else(|| SessionError::NotKept(session.id.clone()))?;
             return Ok(session.io_view(record));
         }
         let entry = self.0.parts.library.history_entry(id).await.map_err(|_| SessionError::no_such(id))?;
@@ -538,7 +591,7 @@ impl Sessions {
         }
         let stored = self.0.parts.library.io(id).await?;
         // The entry is there and was allowed to be seen.
-        let stored = stored.ok_or_else(|| SessionError::NotRecorded(entry.session))?;
+        let stored = stored.ok_or_else(|| SessionError::NotKept(entry.session))?;
         serde_json::from_value(stored)
             .map_err(|source| SessionError::Stored { session: id.to_owned(), source })
     }
@@ -771,6 +824,7 @@ impl Session {
             })
             .collect();
         live.totals = totals;
+        live.io = Some(Box::new(record.into()));
         live.rates.clone()
     }
 
@@ -790,6 +844,7 @@ impl Session {
             buffered_s: live.buffered_s,
             predicted_stall_s: self.predicted_stall_s(&live),
             disks: live.rates.clone(),
+            io: live.io.clone(),
             started: rfc3339(self.started_us),
             ended,
             owner: self.user.id.clone(),

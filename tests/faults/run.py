@@ -20,6 +20,7 @@ import disks_faults
 import pool as pools
 import report
 import server as servers
+import terminal
 from report import check
 
 ANSWER_S = 15  # a worker that crashes or hangs must be an answer within this
@@ -356,6 +357,7 @@ def run():
         workers(stage, scratch)
         vanished(stage, scratch)
         killed(stage, scratch)
+        terminal.run(stage, scratch, lambda: samples("clips"))
         disks_faults.run(stage, lambda: samples("clips"))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -474,3 +474,65 @@ fn a_library_says_whether_its_folder_is_there_and_who_notices_changes() {
     assert_eq!(owner.post(&format!("/api/v1/libraries/{id}/scan"), &json!({})).status, 202);
     until(&|l| l["watching"]["by"] == "kernel" && l["reachable"] == true && l["unreachable"].is_null());
 }
+
+#[test]
+fn whoever_may_read_the_data_directory_looks_without_a_password_and_changes_nothing() {
+    use std::os::unix::fs::MetadataExt as _;
+    let (app, owner, id) = TestApp::with_film();
+    let file = app.data_dir().join("local.json");
+    assert_eq!(std::fs::metadata(&file).expect("the credential").mode() & 0o777, 0o600);
+    let credential: Value =
+        serde_json::from_slice(&std::fs::read(&file).expect("it reads")).expect("it is JSON");
+    assert_eq!(credential["server"], format!("http://{}", app.address), "{credential}");
+    let local =
+        crate::app::Client { address: app.address, token: credential["token"].as_str().map(str::to_owned) };
+    let played = owner.play(&id, &json!("vlc"));
+    let session = played["session"].as_str().expect("an id");
+    let seen = local.get("/api/v1/sessions").json();
+    assert_eq!(seen["items"][0]["session"], session, "everybody's streams: {seen}");
+    assert_eq!(local.get("/api/v1/storage").status, 200);
+    assert_eq!(local.get(&format!("/api/v1/sessions/{session}/io")).status, 200);
+    let refused = local.delete(&format!("/api/v1/sessions/{session}"));
+    assert_eq!(refused.status, 403, "{}", refused.text());
+    assert!(refused.text().contains("changes nothing"), "{}", refused.text());
+    assert_eq!(local.get_with("/api/v1/sessions", "X-Forwarded-For: 10.0.0.9\r\n").status, 403);
+    // It is no cookie, and no account's.
+    let cookie = format!("Cookie: spindle_session={}\r\n", local.token.clone().unwrap_or_default());
+    let nobody = crate::app::Client { address: app.address, token: None };
+    assert_eq!(nobody.get_with("/api/v1/sessions", &cookie).status, 401);
+    let (dir, _guard) = app.stop_and_keep();
+    assert!(!dir.join("local.json").exists(), "it goes with the server");
+}
+
+#[test]
+fn a_session_is_listed_with_its_record_in_short_and_each_table_is_saved_by_its_name() {
+    let (_app, client, id) = TestApp::with_film();
+    let played = client.play(&id, &json!("vlc"));
+    let session = played["session"].as_str().expect("an id").to_owned();
+    assert_eq!(client.get(played["url"].as_str().expect("a URL")).status, 200);
+    let until = instant() + Duration::from_secs(30);
+    let short = loop {
+        let live = client.get("/api/v1/sessions").json();
+        let short = live["items"][0]["io"].clone();
+        if short["served_bytes"].as_u64().is_some_and(|n| n > 0) {
+            break short;
+        }
+        assert!(instant() < until, "nothing of its record is told: {live}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(short["verdict"].is_string() && short["columns"].is_u64() && short["stalls"] == 0, "{short}");
+    let io = format!("/api/v1/sessions/{session}/io");
+    let striping = client.get(&io).json()["striping"].clone();
+    assert!(striping["advice"].is_array() && striping["cache_share"].is_number(), "{striping}");
+    for (table, head) in
+        [("series", "t_s"), ("disks", "disk,reads"), ("events", "at_s,event"), ("trail", "from_s,to_s")]
+    {
+        let answer = client.get(&format!("{io}?format=csv&table={table}"));
+        assert!(answer.text().starts_with(head), "{table}: {}", answer.text());
+        let name = answer.field("content-disposition").unwrap_or_default().to_owned();
+        assert!(name.contains(&format!("-{table}.csv")), "{name}");
+    }
+    let wrong = client.get(&format!("{io}?format=csv&table=x"));
+    assert_eq!(wrong.status, 400);
+    assert!(wrong.text().contains("series, disks, events or trail"), "{}", wrong.text());
+}

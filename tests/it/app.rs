@@ -93,6 +93,20 @@ impl TestApp {
         thread.join().expect("the server stops without a panic")
     }
 
+    /// Where it keeps its data.
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self._dir.path().join("data")
+    }
+
+    /// Stops it, and gives what it leaves behind; that goes with the guard.
+    pub(crate) fn stop_and_keep(mut self) -> (PathBuf, Self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("the server stops without a panic");
+        }
+        (self.data_dir(), self)
+    }
+
     /// A client that is signed in as the first account.
     pub(crate) fn owner(&self) -> Client {
         let mut client = Client { address: self.address, token: None };

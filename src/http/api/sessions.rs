@@ -14,7 +14,7 @@ use crate::delivery::problem::Problem;
 use crate::http::ServerState;
 use crate::http::extract::{Body, Path, Query};
 use crate::http::guard::Viewer;
-use crate::sessions::{Failure, FailureKind, Opened, Report, SessionView};
+use crate::sessions::{Failure, FailureKind, Opened, Report, SessionView, Table};
 
 pub(super) fn router() -> OpenApiRouter<ServerState> {
     OpenApiRouter::new()
@@ -90,28 +90,33 @@ async fn end(
 #[derive(Deserialize)]
 struct IoParams {
     format: Option<String>,
+    table: Option<String>,
 }
 
-/// The I/O record, while it plays and afterwards.
+/// The I/O record, while it plays and afterwards: docs/record.md describes every field and table.
 #[utoipa::path(get, path = "/sessions/{id}/io",
-    params(("id" = String, Path), ("format" = Option<String>, Query, description = "json or csv")),
-    responses((status = 200), (status = 404)))]
+    params(("id" = String, Path), ("format" = Option<String>, Query, description = "json or csv"),
+        ("table" = Option<String>, Query, description = "with csv: series, disks, events or trail")),
+    responses((status = 200), (status = 400), (status = 404)))]
 async fn io(
     viewer: Viewer,
     State(state): State<ServerState>,
     Path(id): Path<String>,
     Query(params): Query<IoParams>,
 ) -> Result<Response, Problem> {
+    let table = params.table.as_deref().map_or(Some(Table::default()), Table::named);
+    let table = table.ok_or_else(|| Problem::bad_input(format!("`table` is {}", Table::NAMES)))?;
     let view = state.sessions.io(&viewer.user, &id).await?;
     match params.format.as_deref() {
         None | Some("json") => Ok(Json(view).into_response()),
         Some("csv") => {
-            let name = format!("attachment; filename=\"spindle-{id}.csv\"");
+            let of = params.table.as_deref().map(|t| format!("-{t}")).unwrap_or_default();
+            let name = format!("attachment; filename=\"spindle-{id}{of}.csv\"");
             let headers = [
                 (header::CONTENT_TYPE, "text/csv; charset=utf-8".to_owned()),
                 (header::CONTENT_DISPOSITION, name),
             ];
-            Ok((headers, view.to_csv()).into_response())
+            Ok((headers, view.to_csv(table)).into_response())
         }
         Some(_) => Err(Problem::bad_input("`format` is json or csv")),
     }
