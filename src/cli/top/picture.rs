@@ -640,7 +640,7 @@ mod tests {
         assert!(shown[3].starts_with("a?[2Jbc?d  "), "{}", shown[3]);
         s.streams[0].title = "東京物語 and a very long name that goes on".into();
         let line = &lines(&s, &View::default(), (100, 20))[3];
-        assert!(line.text().starts_with("東京物語 and a very lon… "), "{}", line.text());
+        assert!(line.text().starts_with("東京物語 and a very long… "), "{}", line.text());
         assert_eq!(line.width(), lines(&snapshot(1, 2), &View::default(), (100, 20))[3].width());
     }
 
