@@ -72,7 +72,7 @@ class Terminal:
     def text(self):
         """The lines that stand there: the program writes whole lines at `ESC [ row ; 1 H`."""
         lines = {}
-        for part in self.raw.rpartition(b"\x1b[2J")[2].split(b"\x1b[")[0:]:
+        for part in self.raw.rpartition(b"\x1b[2J")[2].split(b"\x1b["):
             found = re.match(rb"(\d+);1H", part)
             if found:
                 row = int(found.group(1))
@@ -80,7 +80,7 @@ class Terminal:
             elif lines:
                 # A style, or the end of the line: its text goes on in the row that was begun last.
                 lines[row] += re.sub(rb"^[0-9;?]*[A-Za-z]", b"", part)
-        return [lines[row].decode(errors="replace").rstrip() for row in sorted(lines)]
+        return [lines.get(row, b"").decode(errors="replace").rstrip() for row in range(1, max(lines, default=0) + 1)]
 
     def ended(self, status=0):
         """It has ended, with this status, and the terminal is as it was."""

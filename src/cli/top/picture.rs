@@ -282,15 +282,16 @@ fn headline(s: &Snapshot, view: &View, width: usize) -> Line {
     };
     let n = s.streams.len();
     let mut line = Line::default();
-    line.add(Style::Bold, "Spindle").add(Style::Dim, &format!("  {}  ", s.server));
+    line.add(Style::Bold, "Spindle");
+    if view.is_paused {
+        line.add(Style::Warn, "  paused");
+    }
+    line.add(Style::Dim, &format!("  {}  ", s.server));
     line.add(
         Style::Plain,
         &format!("{n} {}, {} MB/s off disks", if n == 1 { "stream" } else { "streams" }, mb(off_disks)),
     );
     line.add(how.0, &format!("  {}", how.1));
-    if view.is_paused {
-        line.add(Style::Warn, "  paused");
-    }
     let clock = format!("{} UTC", s.clock);
     let fill = width.saturating_sub(line.width() + clock.len()).max(2);
     line.add(Style::Dim, &format!("{:fill$}{clock}", ""));
@@ -471,7 +472,8 @@ fn footer(s: &Snapshot, view: &View, shape: Shape) -> Line {
 
 /// Decimal megabytes, as disks are sold.
 fn mb(bytes_per_s: f64) -> String {
-    let mb = bytes_per_s / 1e6;
+    // The sum of nothing is -0.0.
+    let mb = bytes_per_s / 1e6 + 0.0;
     if mb >= 99.95 { format!("{mb:.0}") } else { format!("{mb:.1}") }
 }
 
@@ -617,7 +619,8 @@ mod tests {
         let shown = text(&snapshot(1, 1), &view, (100, 20));
         assert_eq!(shown[1], "no server answers; this is the last that it said");
         assert!(shown[0].contains("paused"));
-        assert!(text(&snapshot(0, 1), &View::default(), (100, 20))[2].starts_with("Nothing plays"));
+        let idle = text(&snapshot(0, 1), &View::default(), (100, 20));
+        assert!(idle[2].starts_with("Nothing plays") && idle[0].contains("0 streams, 0.0 MB/s"), "{idle:?}");
         let mut s = snapshot(1, 1);
         s.streams[0].io = None;
         s.streams[0].predicted_stall_s = Some(7.4);
