@@ -1,6 +1,7 @@
 //! `spindle scan`: index now, then exit.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
 
 use clap::Args;
 use spindle_library::{Event, Library, ScanReport};
@@ -12,10 +13,14 @@ use crate::app::Rooms;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    #[command(flatten)]
-    common: Common,
-    /// Only the library of this name
-    #[arg(long, value_name = "NAME")]
+    /// Folder of the server's data [default: $XDG_DATA_HOME/spindle or ~/.local/share/spindle]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Only the library of this NAME; with KIND=PATH it is added first, as by `serve`; may be repeated
+    #[arg(long = "library", value_name = "NAME|KIND=PATH")]
+    libraries: Vec<String>,
+    /// The same as `--library NAME`
+    #[arg(long, value_name = "NAME", hide = true)]
     name: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -25,8 +30,8 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Outcome {
     // `--library NAME` is the contract's; `--library KIND=PATH` adds one as `serve` does.
     let (added, named): (Vec<String>, Vec<String>) =
-        arguments.common.libraries.iter().cloned().partition(|l| l.contains('='));
-    let common = Common { data_dir: arguments.common.data_dir.clone(), libraries: added };
+        arguments.libraries.iter().cloned().partition(|l| l.contains('='));
+    let common = Common { data_dir: arguments.data_dir.clone(), libraries: added };
     let names: Vec<String> = named.into_iter().chain(arguments.name.clone()).collect();
     let mut config = common.layers(None)?.build().map_err(|e| Failure::Usage(e.to_string()))?;
     if config.libraries.is_empty() {

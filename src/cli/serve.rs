@@ -15,13 +15,13 @@ pub(super) struct Arguments {
     config: Option<PathBuf>,
     #[command(flatten)]
     common: Common,
-    /// Address and port to listen on; port 0 takes a free one
+    /// Address and port to listen on; port 0 takes a free one [default: 0.0.0.0:8096]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
-    /// Block trace: auto, off, or the socket of a running storage-helper
+    /// Block trace: auto, off, or the socket of a running storage-helper [default: auto]
     #[arg(long, value_name = "auto|off|SOCKET")]
     storage_helper: Option<String>,
-    /// Record which disk served every byte of every stream
+    /// Record which disk served every byte of every stream [default: true]
     #[arg(long, value_name = "true|false")]
     storage_record: Option<String>,
     /// Print the settings and where each came from, then exit
@@ -35,8 +35,8 @@ pub(super) struct Arguments {
 /// Flags that every command with a data directory has.
 #[derive(Debug, Args)]
 pub(super) struct Common {
-    /// Folder for the database, pictures and cache
-    #[arg(long, value_name = "DIR", global = true)]
+    /// Folder for the database, pictures and cache [default: $XDG_DATA_HOME/spindle or ~/.local/share/spindle]
+    #[arg(long, value_name = "DIR")]
     pub(super) data_dir: Option<PathBuf>,
     /// A library: movies, tv, music, photos or mixed, and its folder; may be repeated
     #[arg(long = "library", value_name = "KIND=PATH")]

@@ -1,6 +1,7 @@
 //! `spindle user`: accounts, from the command line, also while the server runs.
 
 use std::io::Read as _;
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use spindle_base::clock::SystemClock;
@@ -13,8 +14,9 @@ use crate::auth::password;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    #[command(flatten)]
-    common: Common,
+    /// Folder of the server's data [default: $XDG_DATA_HOME/spindle or ~/.local/share/spindle]
+    #[arg(long, value_name = "DIR", global = true)]
+    data_dir: Option<PathBuf>,
     #[command(subcommand)]
     action: Action,
 }
@@ -68,7 +70,8 @@ impl Password {
 }
 
 pub(super) fn run(arguments: Arguments) -> Outcome {
-    let config = arguments.common.layers(None)?.build().map_err(|e| Failure::Usage(e.to_string()))?;
+    let common = Common { data_dir: arguments.data_dir.clone(), libraries: Vec::new() };
+    let config = common.layers(None)?.build().map_err(|e| Failure::Usage(e.to_string()))?;
     match arguments.action {
         Action::Add { .. } if !Library::is_in(&config.data_dir) => {
             super::complain(&format!("making a new data directory in `{}`", super::named(&config.data_dir)));

@@ -697,6 +697,26 @@ mod tests {
     }
 
     #[test]
+    fn a_film_may_stand_still_for_hours_and_another_answer_for_a_minute() {
+        for (path, patience) in [
+            ("/media/x/film.mkv", PAUSED_PLAYER),
+            ("/stream/x/film.ts", PAUSED_PLAYER),
+            ("/api/v1/items", STALLED_READER),
+            ("/api/v1/events", STALLED_READER),
+        ] {
+            let turn = Turn::default();
+            turn.begin();
+            if is_film(path) {
+                turn.set(FILM);
+            }
+            assert_eq!(turn.patience(), patience, "{path}");
+            turn.clear(REQUEST_BODY | RESPONSE_BODY);
+            turn.flushed();
+            assert!(turn.is_between(), "{path}");
+        }
+    }
+
+    #[test]
     fn a_turn_is_over_when_both_bodies_ended_and_the_answer_was_flushed() {
         let turn = Turn::default();
         assert!(turn.is_between());
