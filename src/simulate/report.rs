@@ -311,8 +311,13 @@ impl Report {
         };
         let l = &self.layout;
         line(format!(
-            "{} on {}: {} disks, {} columns, {} copies; reads go to {}",
-            l.name, self.disk_model, l.disks, l.columns, l.copies, l.read_policy
+            "{} on {}: {}, {}, {}; which one is read: {}",
+            l.name,
+            self.disk_model,
+            counted(l.disks, "disk", "disks"),
+            counted(l.columns, "column", "columns"),
+            counted(l.copies, "copy", "copies"),
+            l.read_policy
         ));
         line(format!(
             "  {:<8} {:>9} {:>9} {:>6} {:>7} {:>7} {:>9} {:>6}",
@@ -336,8 +341,11 @@ impl Report {
                 format!("no stall; a buffer of {:.1} s is enough", s.buffer_needed_s)
             } else {
                 format!(
-                    "{} stalls, {:.1} s in all; needs a buffer of {:.1} s",
-                    s.stalls, s.stalled_s, s.buffer_needed_s
+                    "{} stall{}, {:.1} s in all; needs a buffer of {:.1} s",
+                    s.stalls,
+                    if s.stalls == 1 { "" } else { "s" },
+                    s.stalled_s,
+                    s.buffer_needed_s
                 )
             };
             let title =
@@ -385,6 +393,10 @@ impl Report {
         }
         out
     }
+}
+
+fn counted(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// Names come from records, which are files of others: what a terminal would obey is shown as it is written.

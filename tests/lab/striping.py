@@ -35,7 +35,7 @@ IMAGES = os.path.join(TOP, "docs", "img")
 MIB = 1 << 20
 READ = 2 * MIB
 SIZE_MIB = 8192
-FILMS, FILM_MIB = 4, 192
+FILMS, FILM_MIB = 4, 160
 
 # Layout as the simulator names it; the pool of tests/rigs/pool.py that is the same, or None: replayed by threads.
 LAYOUTS = {
@@ -133,22 +133,27 @@ def emulated(layout, scenario, places):
     return seen, predict(layout, paths, places, threads)
 
 
+# Reads by which it is found out which disk answers a thread: the first ones fetch the filesystem's trees as well.
+PROBES = 6
+
+
 class Viewer(threading.Thread):
     """A thread that reads for one session, as a reader thread of the server does: through the page cache, read-ahead of the kernel's own off."""
 
     def __init__(self, path, rows):
         super().__init__(daemon=True)
         self.path, self.rows, self.error = path, rows, None
-        self.probe, self.probed, self.go, self.began = threading.Event(), threading.Event(), threading.Event(), None
+        self.probe, self.probed, self.go, self.began = threading.Semaphore(0), threading.Semaphore(0), threading.Event(), None
 
     def run(self):
         try:
             fd = os.open(self.path, os.O_RDONLY)
             try:
                 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
-                self.probe.wait()
-                self._direct()
-                self.probed.set()
+                for _ in range(PROBES):
+                    self.probe.acquire()
+                    self._direct()
+                    self.probed.release()
                 self.go.wait()
                 buffer = bytearray(READ)
                 for at, offset in self.rows:
@@ -160,14 +165,17 @@ class Viewer(threading.Thread):
                 os.close(fd)
         except OSError as error:
             self.error = error
-        finally:
-            self.probed.set()
+            for _ in range(PROBES):
+                self.probed.release()
 
     def _direct(self):
-        """4 KiB of the film's start past the cache: which disk answers tells the copy that this thread gets."""
+        """A page of the film past the cache: which disk answers tells the copy that this thread gets. (btrfs may read through the cache in
+        spite of O_DIRECT.)"""
         fd = os.open(self.path, os.O_RDONLY | os.O_DIRECT)
         try:
             page = mmap.mmap(-1, 4096)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+            os.posix_fadvise(fd, self.rows[0][1], 4096, os.POSIX_FADV_DONTNEED)
             os.preadv(fd, [page], self.rows[0][1])
         finally:
             os.close(fd)
@@ -182,18 +190,18 @@ class Kernel:
     def __enter__(self):
         self.pool.__enter__()
         try:
-            self.films = []
+            films = []
             noise = random.Random(7).randbytes(MIB)
-            for number in range(FILMS):
+            for number in range(FILMS + 2):
                 path = os.path.join(self.pool.mount, "film%d" % number)
                 with open(path, "wb") as out:
                     for _ in range(FILM_MIB):
                         out.write(noise)
                     os.fsync(out.fileno())
-                self.films.append(path)
+                films.append(path)
             os.sync()
             self.pool.remount()
-            self.places = [self._place(path) for path in self.films]
+            self._choose(films)
         except BaseException:
             self.pool.down()
             raise
@@ -202,10 +210,24 @@ class Kernel:
     def __exit__(self, *_):
         self.pool.__exit__()
 
-    def _place(self, path):
-        """The byte of the simulator's volume that lies where the film's first byte does: chunks follow each other on every disk alike."""
-        at = min(piece.start_byte for piece in layouts.pieces(self.pool, path) if piece.file_offset == 0)
-        return at if self.layout == "single" else (at - MIB) * (2 if "raid10" in self.layout else 1)
+    def _choose(self, films):
+        """The films that lie in one chunk, where each is in it, and the order of its disks: where real chunks begin and which disk is first in
+        them goes by what was free when, and the simulator cannot know. It is told as if the chunk were its first."""
+        if self.pool.kind != "btrfs":
+            self.films, self.order = films[:FILMS], list(range(self.pool.count))
+            self.places = [min(piece.start_byte for piece in layouts.pieces(self.pool, path) if piece.file_offset == 0) for path in self.films]
+            return
+        found, names = {}, layouts.devids(self.pool.mount)
+        for chunk in layouts.chunks(self.pool.devices[0]):
+            first, last = chunk["start"], chunk["start"] + chunk["length"]
+            inside = [path for path in films if all(first <= at and at + length <= last for _, at, length in layouts.extents(path))]
+            found[len(inside)] = (chunk, inside)
+        chunk, inside = found[max(found)]
+        check(len(inside) >= FILMS, "no chunk holds more than %d films" % len(inside))
+        self.films = inside[:FILMS]
+        self.places = [layouts.extents(path)[0][1] - chunk["start"] for path in self.films]
+        numbers = [os.path.basename(path) for path in self.pool.loops]
+        self.order = [numbers.index(names[devid][0]) for devid, _ in chunk["stripes"]]
 
     def _busy(self):
         return [self.pool.model.stats("d%d" % number) for number in range(self.pool.count)]
@@ -217,8 +239,12 @@ class Kernel:
         pools.evict(*self.films)
         for viewer in viewers:
             viewer.start()
-        threads = [self._thread(viewer, path, at) for viewer, path, at in zip(viewers, paths, places)]
-        # The trees are warm from here on, as a server's are that has opened the film.
+        threads = [self._thread(viewer, path) for viewer, path in zip(viewers, paths)]
+        # The trees (extents, checksums) are warm, the films are not: metadata has no part in a record's requests.
+        for path in self.films:
+            with open(path, "rb", buffering=0) as film:
+                while film.read(8 * MIB):
+                    pass
         pools.evict(*self.films)
         self.pool.still()
         model.delays(True)
@@ -233,26 +259,26 @@ class Kernel:
         model.delays(False)
         errors = [str(viewer.error) for viewer in viewers if viewer.error or viewer.is_alive()]
         check(not errors, "; ".join(errors))
-        seen = [{"bytes": row["read_bytes"], "commands": row["reads"], "busy_s": row["busy_us"] / 1e6} for row in self._busy()]
-        return seen, predict(self.layout, paths, places, threads)
+        seen = []
+        for number in range(self.pool.count):
+            # Reads alone: a sync from anywhere on the machine makes the filesystem write.
+            rows = [row for row in model.rows("d%d" % number) if row["op"] == "read" and row["time_us"] >= began * 1e6]
+            seen.append({"bytes": sum(row["len_bytes"] for row in rows), "commands": len(rows), "busy_s": sum(row["service_us"] for row in rows) / 1e6})
+        return [seen[number] for number in self.order], predict(self.layout, paths, places, threads)
 
-    def _thread(self, viewer, path, at):
-        """The number modulo 2 by which the simulator picks the disk that answers this thread."""
-        before = [row["reads"] for row in self._busy()]
-        viewer.probe.set()
-        viewer.probed.wait(30)
-        served = [now["reads"] > was for now, was in zip(self._busy(), before)]
-        if sum(served) != 1:
-            return 0  # one copy, or the filesystem read something of its own as well
-        first = os.path.join(work(), "first-%d.json" % os.getpid())
-        with open(first, "w") as out:
-            json.dump({"requests": [{"at_ms": 0, "offset": viewer.rows[0][1], "length_bytes": 4096}]}, out)
-        for thread in (0, 1):
-            said = [row["requests"] > 0 for row in predict(self.layout, [first], [at], [thread])["disks"]]
-            # Of each pair, the same half.
-            if said.index(True) % 2 == served.index(True) % 2:
-                return thread
-        return 0
+    def _thread(self, viewer, path):
+        """The number of the copy that this thread gets: by the order of the chunk, the half of each pair."""
+        answers = []
+        for _ in range(PROBES):
+            before = [row["reads"] for row in self._busy()]
+            viewer.probe.release()
+            check(viewer.probed.acquire(timeout=30), "a probe of %s was not answered" % path)
+            answers.append([now["reads"] > was for now, was in zip(self._busy(), before)])
+        # The last that one disk alone answered.
+        served = next((row for row in reversed(answers) if sum(row) == 1), answers[-1])
+        check(not viewer.error, "a probe of %s: %s" % (path, viewer.error))
+        check(sum(served) == 1, "no disk alone answers a read: %s" % answers)
+        return self.order.index(served.index(True)) % 2
 
 
 def judged(layout, scenario, how, seen, told):
