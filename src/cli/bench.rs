@@ -2,6 +2,7 @@
 
 mod frame;
 mod kept;
+mod stream;
 mod table;
 
 use std::path::PathBuf;
@@ -21,6 +22,8 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Experiment {
+    /// Watch films from a volume as televisions do, and see which disks serve whom
+    Stream(stream::Arguments),
     /// List the records of experiments
     List(kept::ListArguments),
     /// Show one record
@@ -32,6 +35,7 @@ enum Experiment {
 pub(super) fn run(arguments: Arguments) -> Outcome {
     let data_dir = frame::data_dir(arguments.data_dir)?;
     match arguments.experiment {
+        Experiment::Stream(a) => stream::run(&data_dir, &a),
         Experiment::List(a) => kept::list(&data_dir, &a),
         Experiment::Show(a) => kept::show(&data_dir, &a),
         Experiment::Remove(a) => kept::remove(&data_dir, &a),

@@ -23,6 +23,7 @@ import layout
 import pool as pools
 import report
 import server as servers
+import streams
 import trace as tracing
 from report import check
 
@@ -304,6 +305,7 @@ def run():
                 need(why)
                 unprivileged(profile, source)
     failing.run(stage, clips)
+    streams.run(stage, source, why)
     accuracy.run(stage, source, why)
     return stage.finish()
 

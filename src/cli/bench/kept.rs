@@ -105,7 +105,10 @@ pub(super) fn text(record: &Record) -> String {
 
 /// The table of a record: its kind's own, or the rows as they are.
 fn rows(record: &Record) -> String {
-    any_rows(record)
+    match record.kind {
+        Kind::Stream => super::stream::text(record),
+        _ => any_rows(record),
+    }
 }
 
 fn any_rows(record: &Record) -> String {

@@ -89,7 +89,7 @@ export const KIND_TEXTS: Record<ExperimentKind, { text: string; command: string 
   blocks: { text: "One reader and one writer, with blocks from 4 KiB to 16 MiB.", command: "spindle bench blocks PATH" },
   copy: { text: "From one volume to another, with what each disk did meanwhile.", command: "spindle bench copy FROM TO" },
   net: { text: "Between this device and the server, one connection and many, both ways.", command: "spindle bench net URL" },
-  stream: { text: "Streams as players ask for them, with the disks that served them.", command: "spindle bench stream SCENARIO" },
+  stream: { text: "Streams as players ask for them, with the disks that served them.", command: "spindle bench stream PATH" },
 };
 
 const PATTERNS: Record<string, string> = {
