@@ -17,7 +17,7 @@ pub struct Facts<'a> {
     pub copies: u32,
     /// Stalls, and their sum in milliseconds.
     pub stalls: (usize, u64),
-    /// Share of the disks' time that others took, the busiest disk's: by bytes, 0 to 1.
+    /// What the disks read for others, as a share of all that they read, 0 to 1.
     pub others_share: f64,
 }
 
@@ -62,7 +62,7 @@ pub fn verdict(facts: &Facts<'_>) -> String {
     });
     if facts.others_share >= 0.05 {
         out.push_str(&format!(
-            " Others read too: {} of what the busiest disk of theirs read was not for these streams.",
+            " Others read too: {} of what these disks gave was not for the streams.",
             percent(facts.others_share)
         ));
     }
@@ -180,7 +180,10 @@ mod tests {
     fn stalls_others_memory_and_what_no_disk_is_known_of_are_told() {
         let some = disks(&[64, 64]);
         let text = verdict(&Facts { stalls: (2, 3400), others_share: 0.3, ..facts(&some) });
-        assert!(text.contains("ran dry 2 times, for 3.4 s together. Others read too: 30 %"), "{text}");
+        assert!(
+            text.contains("ran dry 2 times, for 3.4 s together. Others read too: 30 % of what"),
+            "{text}"
+        );
         let none = disks(&[0, 0]);
         assert!(verdict(&facts(&none)).contains("everything came from memory"));
         let text = verdict(&Facts { unattributed_bytes: 5 << 20, ..facts(&none) });
