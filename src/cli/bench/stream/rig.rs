@@ -98,7 +98,7 @@ fn sweep(runs: &Path) {
 pub(super) struct Rig {
     pub(super) server: Server,
     stop: CancellationToken,
-    serves: tokio::task::JoinHandle<()>,
+    serves: tokio::task::JoinHandle<crate::app::Stopped>,
     folder: RunFolder,
 }
 
