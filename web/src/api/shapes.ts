@@ -345,5 +345,6 @@ function trailOf(value: unknown): IoTrail | undefined {
     if (at === undefined || from === undefined || to === undefined || to <= from) return [];
     return [{ from_s: at, to_s: number(row.to_s) ?? at, from_byte: from, to_byte: to, read_bytes: number(row.read_bytes) ?? to - from, copy: number(row.copy), memory: row.memory === true }];
   });
+  runs.sort((a, b) => a.from_s - b.from_s);
   return { file_bytes: size, interval_ms: number(trail.interval_ms) ?? 1000, gap_bytes: number(trail.gap_bytes) ?? 0, runs };
 }
