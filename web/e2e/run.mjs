@@ -197,6 +197,7 @@ await test("an item's page has its facts, its tracks and the disks that hold it"
   await t.go("/item/resume");
   await t.id("resume").waitFor();
   check((await t.id("resume").innerText()).includes("0:17"), "resume says where");
+  await t.id("layout-disk").first().waitFor();
   check((await t.id("layout-disk").count()) === 4, "four disks hold it");
   await t.shot("item");
   await t.accessible();
@@ -599,7 +600,7 @@ await test("a session without a record says why, alone and beside another", {}, 
 });
 
 await test("two sessions side by side: words first, one moment for both", {}, async (t) => {
-  const [a, b] = [await played(t, "plain", 11), await played(t, "resume", 38)];
+  const [a, b] = [await played(t, "plain", 2), await played(t, "resume", 38)];
   await t.go(`/compare?a=${a}&b=${b}`);
   await t.id("compare-words").waitFor();
   const words = await t.id("compare-words").innerText();
