@@ -207,6 +207,14 @@ impl App {
                 tracing::debug!(%error, "unable to look at the volumes yet");
             }
         });
+        let experiments = spindle_bench::Store::in_data_dir(&config.data_dir);
+        let store = experiments.clone();
+        rooms.shutdown.spawn("experiments-left", async move {
+            let swept = tokio::task::spawn_blocking(move || spindle_bench::scratch::sweep(&store)).await;
+            for left in swept.unwrap_or_default() {
+                tracing::info!("{left}");
+            }
+        });
         let media = MediaLane::new(sessions.clone(), rooms.storage.clone(), rooms.transcoder.clone());
         let ready = Arc::new(AtomicBool::new(false));
         let local = local(&config.data_dir, address);
@@ -217,7 +225,8 @@ impl App {
             storage: rooms.storage.clone(),
             transcoder: rooms.transcoder.clone(),
             media: media.clone(),
-            experiments: spindle_bench::Store::in_data_dir(&config.data_dir),
+            experiments: experiments.clone(),
+            net_places: Arc::new(tokio::sync::Semaphore::new(spindle_bench::net::MOST_CONNECTIONS)),
             clock: rooms.clock.clone(),
             throttle: Arc::default(),
             ready: Arc::clone(&ready),

@@ -212,6 +212,12 @@ impl Record {
         self.topology = Some(VolumeSummary::of(topology));
     }
 
+    /// Says where it goes to.
+    pub fn about_target(&mut self, path: &std::path::Path, topology: &Topology) {
+        self.to = Some(path.to_string_lossy().into_owned());
+        self.to_topology = Some(VolumeSummary::of(topology));
+    }
+
     /// Adds a row of the table.
     pub fn row(&mut self, row: &impl Serialize) {
         self.rows.extend(serde_json::to_value(row).ok());

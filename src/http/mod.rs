@@ -59,6 +59,8 @@ pub struct ServerState {
     pub media: MediaLane,
     /// Records of experiments.
     pub experiments: Store,
+    /// Places for measurements of the network: each takes all that a connection gives.
+    pub net_places: Arc<tokio::sync::Semaphore>,
     /// Time.
     pub clock: SharedClock,
     /// Slows down guessing.

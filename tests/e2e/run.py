@@ -18,6 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "rigs")]
 import accuracy
 import browser as browsers
+import experiments
 import failing
 import layout
 import pool as pools
@@ -306,6 +307,7 @@ def run():
                 unprivileged(profile, source)
     failing.run(stage, clips)
     streams.run(stage, source, why)
+    experiments.run(stage)
     accuracy.run(stage, source, why)
     return stage.finish()
 

@@ -16,6 +16,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "rigs")]
+import bench_faults
 import disks_faults
 import pool as pools
 import report
@@ -358,6 +359,7 @@ def run():
         vanished(stage, scratch)
         killed(stage, scratch)
         terminal.run(stage, scratch, lambda: samples("clips"))
+        bench_faults.run(stage)
         disks_faults.run(stage, lambda: samples("clips"))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 mod api;
 mod app;
+mod experiments;
 mod media;
 mod playback;
 mod stop;

@@ -844,6 +844,18 @@ await test("experiments are listed, drawn, saved, removed and stand side by side
   await t.page.waitForFunction(() => document.querySelectorAll("[data-testid=experiment-entry]").length === 6);
 });
 
+await test("the network is measured from the page, both ways, and kept", {}, async (t) => {
+  await t.go("/experiments");
+  await t.id("net-run").click();
+  await t.page.getByText("Measured from the page.").waitFor({ timeout: 60_000 });
+  check((await t.id("net-row").count()) === 4, "four rows");
+  const { rows } = t.calls("POST /experiments")[0].body;
+  check(rows.map((r) => `${r.direction}${r.connections}`).join(" ") === "down1 down4 up1 up4", JSON.stringify(rows));
+  check(rows.every((r) => r.bytes > 0 && r.seconds > 4 && Math.abs(r.bytes / r.seconds / r.bytes_per_s - 1) < 0.01), JSON.stringify(rows));
+  await t.shot("experiments-net", true);
+  await t.accessible();
+});
+
 await test("now playing shows streams across disks", { storage: "zfs" }, async (t) => {
   await t.go("/sessions");
   await t.id("matrix").waitFor();

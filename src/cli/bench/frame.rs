@@ -1,5 +1,4 @@
 //! What every experiment shares: where records go, how it is stopped, asked for, shown while it runs, and ended.
-#![expect(dead_code, reason = "the first experiment that uses all of it takes this line away")]
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,6 +8,7 @@ use std::sync::mpsc;
 use spindle_base::clock::{SharedClock, SystemClock, rfc3339};
 use spindle_base::shutdown::Shutdown;
 use spindle_base::sync::Mutex;
+use spindle_bench::ground::Runner;
 use spindle_bench::{Kind, Record, Store, machine};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -47,6 +47,12 @@ impl Frame {
         let stop = Shutdown::new();
         listen(&stop)?;
         Ok(Self { store, progress: Progress::new(clock.clone()), clock, stop })
+    }
+
+    /// What an experiment of `spindle-bench` needs.
+    pub(super) fn with_runner<T>(&self, run: impl FnOnce(&Runner<'_>) -> T) -> T {
+        let say = |step: &str, figure: &str| self.progress.say(step, figure);
+        run(&Runner { store: &self.store, clock: &self.clock, stop: &self.stop, say: &say })
     }
 
     /// A record that begins now, with the machine as it is before.

@@ -3,11 +3,15 @@
 use std::path::Path;
 
 use clap::Args;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+use spindle_bench::copy::CopyRow;
+use spindle_bench::net::{Direction, NetRow};
+use spindle_bench::pattern::PatternRow;
 use spindle_bench::{Kind, Record, Store};
 
 use super::table::Table;
-use crate::cli::{Outcome, print, print_json, printable};
+use crate::cli::{Outcome, human_bytes, print, print_json, printable};
 
 #[derive(Debug, Args)]
 pub(super) struct ListArguments {
@@ -105,10 +109,70 @@ pub(super) fn text(record: &Record) -> String {
 
 /// The table of a record: its kind's own, or the rows as they are.
 fn rows(record: &Record) -> String {
-    match record.kind {
-        Kind::Stream => super::stream::text(record),
-        _ => any_rows(record),
+    let own = match record.kind {
+        Kind::Corners | Kind::Blocks => patterns(record),
+        Kind::Copy => copied(record),
+        Kind::Net => flows(record),
+        Kind::Stream => Some(super::stream::text(record)),
+    };
+    own.unwrap_or_else(|| any_rows(record))
+}
+
+/// Rows of one type; `None` where another version has written others.
+fn typed<T: DeserializeOwned>(record: &Record) -> Option<Vec<T>> {
+    record.rows.iter().map(|row| serde_json::from_value(row.clone()).ok()).collect()
+}
+
+fn patterns(record: &Record) -> Option<String> {
+    let mut table =
+        Table::new(&["pattern", "block", "depth", "IOPS", "MB/s", "half ms", "99 % ms", "longest ms"]);
+    for row in typed::<PatternRow>(record)? {
+        table.row(vec![
+            row.pattern.replace('_', " "),
+            human_bytes(row.block_bytes),
+            row.depth.to_string(),
+            format!("{:.1}", row.iops),
+            format!("{:.2}", row.bytes_per_s / 1e6),
+            format!("{:.2}", row.p50_us / 1e3),
+            format!("{:.2}", row.p99_us / 1e3),
+            format!("{:.1}", row.max_us / 1e3),
+        ]);
     }
+    Some(table.to_string())
+}
+
+fn copied(record: &Record) -> Option<String> {
+    let mut table =
+        Table::new(&["", "side", "read MB", "written MB", "MB/s", "busy", "for each byte"]).left(1);
+    for row in typed::<CopyRow>(record)? {
+        table.row(vec![
+            row.name,
+            row.side,
+            format!("{:.1}", row.read_bytes as f64 / 1e6),
+            format!("{:.1}", row.write_bytes as f64 / 1e6),
+            format!("{:.1}", row.bytes_per_s / 1e6),
+            row.busy_share.map(|b| format!("{:.0} %", b * 100.0)).unwrap_or_default(),
+            format!("{:.2}", row.per_byte),
+        ]);
+    }
+    Some(table.to_string())
+}
+
+fn flows(record: &Record) -> Option<String> {
+    let mut table = Table::new(&["", "connections", "MB/s", "Mbit/s"]);
+    for row in typed::<NetRow>(record)? {
+        let name = match row.direction {
+            Direction::Down => "from the server",
+            Direction::Up => "to the server",
+        };
+        table.row(vec![
+            name.to_owned(),
+            row.connections.to_string(),
+            format!("{:.1}", row.bytes_per_s / 1e6),
+            format!("{:.0}", row.bits_per_s / 1e6),
+        ]);
+    }
+    Some(table.to_string())
 }
 
 fn any_rows(record: &Record) -> String {

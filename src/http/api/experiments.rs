@@ -6,7 +6,8 @@ use axum::response::{IntoResponse as _, Response};
 use http::{StatusCode, header};
 use serde::Deserialize;
 use spindle_base::error::ErrorKind;
-use spindle_bench::{BenchError, Record, Store, Summary};
+use spindle_bench::net::{MOST_CONNECTIONS, NetRow};
+use spindle_bench::{BenchError, Kind, Record, Store, Summary};
 use spindle_library::Role;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -14,11 +15,11 @@ use utoipa_axum::routes;
 use super::List;
 use crate::delivery::problem::Problem;
 use crate::http::ServerState;
-use crate::http::extract::{Path, Query};
+use crate::http::extract::{Body, Path, Query};
 use crate::http::guard::{Owner, Viewer};
 
 pub(super) fn router() -> OpenApiRouter<ServerState> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(show, remove))
+    OpenApiRouter::new().routes(routes!(list, add)).routes(routes!(show, remove))
 }
 
 /// What `spindle bench` measured here, the latest first. Paths are shown to the owner alone.
@@ -32,6 +33,48 @@ async fn list(viewer: Viewer, State(state): State<ServerState>) -> Result<Json<L
         all = all.into_iter().map(Summary::without_places).collect();
     }
     Ok(Json(List::whole(all)))
+}
+
+/// Most rows of a measurement that a page may keep: both ways, for each number of connections there may be.
+const MAX_ROWS: usize = 32;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Measured {
+    kind: Kind,
+    rows: Vec<NetRow>,
+}
+
+/// Keeps what a page has measured between itself and the server: `{kind: "net", rows[]}`. Other experiments run on the server, by a
+/// command.
+#[utoipa::path(post, path = "/experiments",
+    responses((status = 201), (status = 400), (status = 403), (status = 503)))]
+async fn add(
+    _owner: Owner,
+    State(state): State<ServerState>,
+    headers: http::HeaderMap,
+    Body(Measured { kind, rows }): Body<Measured>,
+) -> Result<(StatusCode, Json<Summary>), Problem> {
+    let is_figure = |r: &NetRow| {
+        [r.seconds, r.bytes_per_s, r.bits_per_s].iter().all(|v| v.is_finite() && *v >= 0.0)
+            && (1..=MOST_CONNECTIONS).contains(&r.connections)
+    };
+    if kind != Kind::Net || rows.is_empty() || rows.len() > MAX_ROWS || !rows.iter().all(is_figure) {
+        return Err(Problem::bad_input(
+            "`kind` is net, and `rows` has 1 to 32 rows as `spindle bench net` makes them",
+        ));
+    }
+    let mut record = Record::begin(Kind::Net, &state.clock);
+    record.ended = Some(record.started.clone());
+    record.to = headers.get(header::HOST).and_then(|h| h.to_str().ok()).map(|h| format!("http://{h}"));
+    record.machine = spindle_bench::machine::look();
+    record.machine.after = record.machine.before;
+    record.notes.push("measured by a page: what it sends and takes goes through the browser".to_owned());
+    rows.iter().for_each(|r| record.row(r));
+    record.verdict = spindle_bench::net::verdict(&record.rows);
+    let summary = record.summary();
+    stored(&state, move |store| store.ready().and_then(|()| store.save(&record))).await?;
+    Ok((StatusCode::CREATED, Json(summary)))
 }
 
 #[derive(Deserialize)]

@@ -5,6 +5,7 @@ mod experiments;
 mod history;
 mod items;
 mod libraries;
+mod net;
 mod play;
 mod sessions;
 mod storage;
@@ -38,4 +39,5 @@ pub(super) fn router() -> OpenApiRouter<ServerState> {
         .merge(history::router())
         .merge(storage::router())
         .merge(experiments::router())
+        .merge(net::router())
 }

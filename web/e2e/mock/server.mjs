@@ -258,6 +258,19 @@ export async function startMock({ port = 0, account = true, storage, file: layou
       return json(res, 200, record(s));
     }
     if (route === "GET /experiments") return json(res, 200, { items: kept.map(({ rows: _r, series: _s, machine: _m, ...summary }) => summary), total: kept.length });
+    if (route === "GET /experiments/net") {
+      res.writeHead(200, { "content-type": "application/octet-stream" });
+      const noise = Buffer.alloc(65_536, 7);
+      const timer = setInterval(() => res.write(noise), 5);
+      res.on("close", () => clearInterval(timer));
+      return;
+    }
+    if (route === "POST /experiments/net") return json(res, 200, { bytes: 4 << 20, seconds: 0.1 });
+    if (route === "POST /experiments") {
+      const made = { ...kept.find((e) => e.kind === "net"), id: "measured".padEnd(26, "0"), started: new Date().toISOString(), rows: body.rows, verdict: "Measured from the page." };
+      kept.unshift(made);
+      return json(res, 201, made);
+    }
     if (a === "experiments" && b) {
       const at = kept.findIndex((e) => e.id === b);
       if (at < 0) return problem(res, 404, `there is no experiment \`${b}\``);
@@ -289,7 +302,7 @@ export async function startMock({ port = 0, account = true, storage, file: layou
     req.on("data", (chunk) => (text += chunk));
     req.on("end", () => {
       if (url.pathname === "/health") return json(res, 200, { status: "ok", version: "mock" });
-      if (url.pathname.startsWith("/api/v1/")) return void api(req, res, url, text === "" ? undefined : JSON.parse(text));
+      if (url.pathname.startsWith("/api/v1/")) return void api(req, res, url, text === "" || req.headers["content-type"] === "application/octet-stream" ? undefined : JSON.parse(text));
       if (url.pathname === "/media/signed/sub.vtt") {
         res.writeHead(200, { "content-type": "text/vtt" });
         return res.end(VTT);

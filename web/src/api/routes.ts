@@ -1,5 +1,6 @@
 /** The server's routes, one function each. */
 
+import type { NetRow } from "./net";
 import { apiUrl, call, type CallOptions, type Result } from "./client";
 import { historyOf, homeOf, layoutOf, listOf, recordOf, sessionsOf, storageOf, unreadableOf, userOf } from "./shapes";
 import { experimentOf, type Experiment, type ExperimentSummary } from "../lib/experiment";
@@ -113,6 +114,8 @@ export const experiments = (signal?: Signal): Promise<Result<List<ExperimentSumm
   shaped("/experiments", (v) => listOf<ExperimentSummary>(v), { signal });
 export const experiment = (record: string, signal?: Signal): Promise<Result<Experiment>> =>
   shaped(`/experiments/${id(record)}`, experimentOf, { signal });
+/** Keeps what this page has measured between itself and the server. */
+export const keepNet = (rows: readonly NetRow[]) => call<ExperimentSummary>("/experiments", { method: "POST", body: { kind: "net", rows } });
 export const removeExperiment = (record: string) => call<void>(`/experiments/${id(record)}`, { method: "DELETE" });
 
 /** Address of an experiment's record to save: its rows as a table, or all of it. */
