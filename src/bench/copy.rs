@@ -169,8 +169,11 @@ pub fn run(
             }
             (None, Source::Folder(_)) => return Err(stopped()),
         };
-        let ground = Ground::empty(runner, to, record)?;
+        let mut ground = Ground::empty(runner, to, record)?;
         let copied = copy(runner, from, ground.target(), (source_disks, &to.topology.disks), options, record);
+        if matches!(copied, Err(BenchError::File { .. })) {
+            ground.has_failed();
+        }
         let removed = ground.end(record);
         copied.and(removed)
     })();

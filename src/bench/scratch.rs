@@ -34,6 +34,9 @@ struct Line {
     ino: u64,
     /// Who made it.
     uid: u32,
+    /// The mount in which its removal is not to be believed, because the volume failed before it.
+    #[serde(default)]
+    doubted_in: Option<String>,
 }
 
 /// The file, there as long as this is.
@@ -43,8 +46,10 @@ pub struct Scratch {
     ino: u64,
     line: PathBuf,
     /// Held, so that nobody takes the file for left behind.
-    _lock: File,
+    lock: File,
+    noted: Line,
     is_there: bool,
+    is_noted: bool,
 }
 
 impl Scratch {
@@ -65,23 +70,19 @@ impl Scratch {
         let line = lines.join(format!("{id}.json"));
         let folder_ino = fs::metadata(&folder).map_err(BenchError::file("look at", &folder))?.ino();
         let uid = rustix::process::geteuid().as_raw();
-        let mut noted = Line { path: path.as_os_str().as_bytes().to_vec(), folder_ino, ino: 0, uid };
+        let noted =
+            Line { path: path.as_os_str().as_bytes().to_vec(), folder_ino, ino: 0, uid, doubted_in: None };
         // The line first: a program killed between the two leaves an empty file, and knows its name.
-        let mut lock = make(&line).map_err(BenchError::file("write", &line))?;
+        let lock = make(&line).map_err(BenchError::file("write", &line))?;
         lock.try_lock().map_err(|e| BenchError::file("lock", &line)(lock_error(e)))?;
-        let mut scratch = Self {
-            path: path.clone(),
-            ino: 0,
-            line: line.clone(),
-            _lock: clone(&lock, &line)?,
-            is_there: false,
-        };
-        write_line(&mut lock, &noted).map_err(BenchError::file("write", &line))?;
+        let mut scratch =
+            Self { path: path.clone(), ino: 0, line, lock, noted, is_there: false, is_noted: true };
+        scratch.note()?;
         let made = make(&path).map_err(BenchError::file("make", &path))?;
         scratch.is_there = true;
         scratch.ino = made.metadata().map_err(BenchError::file("look at", &path))?.ino();
-        noted.ino = scratch.ino;
-        write_line(&mut lock, &noted).map_err(BenchError::file("write", &line))?;
+        scratch.noted.ino = scratch.ino;
+        scratch.note()?;
         Ok((scratch, made))
     }
 
@@ -99,6 +100,22 @@ impl Scratch {
         self.take_away()
     }
 
+    /// Removes it from a volume that has failed. What such a volume says of a removal is not to be believed (ext4 answers from memory
+    /// when its journal is gone): the note stays until the volume is mounted anew.
+    ///
+    /// # Errors
+    /// As [`Scratch::remove`].
+    pub fn remove_in_doubt(mut self) -> Result<(), BenchError> {
+        self.noted.doubted_in = Some(self.path.parent().map_or_else(String::new, mount_of));
+        self.note()?;
+        self.is_noted = false;
+        self.take_away()
+    }
+
+    fn note(&mut self) -> Result<(), BenchError> {
+        write_line(&mut self.lock, &self.noted).map_err(BenchError::file("write", &self.line))
+    }
+
     fn take_away(&mut self) -> Result<(), BenchError> {
         if self.is_there {
             match fs::symlink_metadata(&self.path) {
@@ -112,6 +129,9 @@ impl Scratch {
                 }
             }
             self.is_there = false;
+        }
+        if !self.is_noted {
+            return Ok(());
         }
         match fs::remove_file(&self.line) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -176,8 +196,9 @@ fn sweep_one(line: &Path) -> Option<Left> {
         path.is_absolute() && path.file_name().is_some_and(|n| *n == *format!("{PREFIX}{id}{SUFFIX}"))
     });
     let seen = fs::symlink_metadata(&path);
-    let folder_ino = path.parent().and_then(|p| fs::metadata(p).ok()).map(|m| m.ino());
-    match decide(&noted, name_is_ours, seen.as_ref().map(Facts::of), folder_ino) {
+    let folder = path.parent().and_then(|p| Some((fs::metadata(p).ok()?.ino(), mount_of(p))));
+    let folder = folder.as_ref().map(|(ino, mount)| (*ino, mount.as_str()));
+    match decide(&noted, name_is_ours, seen.as_ref().map(Facts::of), folder) {
         Action::Remove => match remove_for_good(&path) {
             Ok(()) => {
                 let _gone = fs::remove_file(line);
@@ -227,7 +248,7 @@ fn decide(
     noted: &Line,
     name_is_ours: bool,
     seen: Result<Facts, &io::Error>,
-    folder_ino: Option<u64>,
+    folder: Option<(u64, &str)>,
 ) -> Action {
     if !name_is_ours {
         return Action::Keep("its name is not one that this program gives".to_owned());
@@ -235,7 +256,9 @@ fn decide(
     match seen {
         // The folder that we knew says that it is gone: so it is. Another folder there is the mount point without its volume.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            if folder_ino == Some(noted.folder_ino) {
+            if folder.is_some_and(|f| noted.doubted_in.as_deref() == Some(f.1)) {
+                Action::Keep("its volume has failed; mount it anew".to_owned())
+            } else if folder.map(|f| f.0) == Some(noted.folder_ino) {
                 Action::Forget
             } else {
                 Action::Keep("its volume is not mounted".to_owned())
@@ -270,8 +293,15 @@ fn make(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
-fn clone(file: &File, path: &Path) -> Result<File, BenchError> {
-    file.try_clone().map_err(BenchError::file("hold", path))
+/// Which mount a folder is in: this boot, and the number that the kernel gives to no other mount in it (statx(2), since 6.8).
+fn mount_of(folder: &Path) -> String {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    /// `STATX_MNT_ID_UNIQUE` of `linux/stat.h`.
+    const UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let seen = statx(CWD, folder, AtFlags::empty(), UNIQUE).ok();
+    let mount = seen.filter(|s| s.stx_mask & UNIQUE.bits() != 0).map(|s| s.stx_mnt_id);
+    format!("{} {}", boot.trim(), mount.map_or_else(|| "unknown".to_owned(), |m| m.to_string()))
 }
 
 fn lock_error(error: TryLockError) -> io::Error {
@@ -381,9 +411,9 @@ mod tests {
 
     #[test]
     fn a_file_is_ours_by_name_inode_owner_and_kind() {
-        let noted = Line { path: Vec::new(), folder_ino: 7, ino: 5, uid: 1000 };
+        let noted = Line { path: Vec::new(), folder_ino: 7, ino: 5, uid: 1000, doubted_in: None };
         let ours = Facts { is_file: true, ino: 5, uid: 1000, links: 1, size_bytes: 9 };
-        let asked = |noted: &Line, facts| decide(noted, true, Ok(facts), Some(7));
+        let asked = |noted: &Line, facts| decide(noted, true, Ok(facts), Some((7, "m")));
         assert_eq!(asked(&noted, ours), Action::Remove);
         for other in [
             Facts { is_file: false, ..ours },
@@ -393,7 +423,7 @@ mod tests {
         ] {
             assert!(matches!(asked(&noted, other), Action::Keep(_)), "{other:?}");
         }
-        assert!(matches!(decide(&noted, false, Ok(ours), Some(7)), Action::Keep(_)));
+        assert!(matches!(decide(&noted, false, Ok(ours), Some((7, "m"))), Action::Keep(_)));
         // Killed before the inode was noted: the file can only be empty.
         let early = Line { ino: 0, ..noted };
         assert!(matches!(asked(&early, ours), Action::Keep(_)));
@@ -402,13 +432,27 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_there_is_forgotten_only_if_its_volume_is() {
-        let noted = Line { path: Vec::new(), folder_ino: 7, ino: 5, uid: 1000 };
+        let noted = Line { path: Vec::new(), folder_ino: 7, ino: 5, uid: 1000, doubted_in: None };
         let gone = io::Error::from(io::ErrorKind::NotFound);
-        assert_eq!(decide(&noted, true, Err(&gone), Some(7)), Action::Forget);
-        assert!(matches!(decide(&noted, true, Err(&gone), Some(8)), Action::Keep(_)));
+        assert_eq!(decide(&noted, true, Err(&gone), Some((7, "m"))), Action::Forget);
+        assert!(matches!(decide(&noted, true, Err(&gone), Some((8, "m"))), Action::Keep(_)));
         assert!(matches!(decide(&noted, true, Err(&gone), None), Action::Keep(_)));
+        let doubted = Line { doubted_in: Some("m".to_owned()), path: Vec::new(), ..noted };
+        assert!(matches!(decide(&doubted, true, Err(&gone), Some((7, "m"))), Action::Keep(_)));
+        assert_eq!(decide(&doubted, true, Err(&gone), Some((7, "another"))), Action::Forget);
+        let noted = doubted;
         let refused = io::Error::from(io::ErrorKind::PermissionDenied);
-        assert!(matches!(decide(&noted, true, Err(&refused), Some(7)), Action::Keep(_)));
+        assert!(matches!(decide(&noted, true, Err(&refused), Some((7, "m"))), Action::Keep(_)));
+    }
+
+    #[test]
+    fn what_was_removed_from_a_volume_that_failed_is_looked_for_when_it_is_mounted_anew() {
+        let (_dir, store, volume) = place();
+        let (scratch, _file) = Scratch::create(&store, &volume).unwrap();
+        let path = scratch.path().to_owned();
+        scratch.remove_in_doubt().unwrap();
+        assert!(!path.exists() && names(&lines_of(&store)).len() == 1);
+        assert!(matches!(&sweep(&store)[..], [Left::Stays(at, _)] if *at == path));
     }
 
     #[test]
