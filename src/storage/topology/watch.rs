@@ -78,6 +78,8 @@ struct Volume {
     /// The path without symbolic links, once it was looked up: it is not looked up on a disk again.
     real: Option<PathBuf>,
     is_read: bool,
+    /// Who waits for the reading that is under way, whoever began it.
+    waiting: Vec<SyncSender<()>>,
     is_stale: bool,
 }
 
@@ -216,19 +218,29 @@ impl Shared {
         }
     }
 
-    /// Reads one volume on a thread of its own.
+    /// Has one volume read, on a thread of its own, and waits for it as long as `patience` lasts.
     fn read(self: &Arc<Self>, path: &Path, patience: Option<Duration>) {
-        let real = {
+        let (done, is_done) = sync_channel::<()>(1);
+        let begins = {
             let mut volumes = self.volumes.lock();
             let volume = volumes.entry(path.to_owned()).or_default();
-            if volume.is_read {
-                return;
+            if patience.is_some() {
+                volume.waiting.push(done);
             }
-            volume.is_read = true;
-            volume.is_stale = false;
-            volume.real.clone()
+            let begins = !std::mem::replace(&mut volume.is_read, true);
+            volume.is_stale &= !begins;
+            begins.then(|| volume.real.clone())
         };
-        let (done, is_done) = sync_channel::<()>(1);
+        if let Some(real) = begins {
+            self.begin(path, real);
+        }
+        if let Some(patience) = patience {
+            // An error is a reading that could not begin.
+            let _ = is_done.recv_timeout(patience);
+        }
+    }
+
+    fn begin(self: &Arc<Self>, path: &Path, real: Option<PathBuf>) {
         let (shared, own) = (Arc::clone(self), path.to_owned());
         let work = move || {
             let found = shared.describe(&own, real.as_deref());
@@ -236,6 +248,7 @@ impl Shared {
             let mut volumes = shared.volumes.lock();
             let volume = volumes.entry(own).or_default();
             volume.is_read = false;
+            let waiting = std::mem::take(&mut volume.waiting);
             match found {
                 Ok((topology, real)) => {
                     volume.real = real.or(volume.real.take());
@@ -245,18 +258,17 @@ impl Shared {
             }
             drop(volumes);
             shared.sample(now_us);
-            // Nobody may wait.
-            let _ = done.try_send(());
+            // Who has waited long enough has gone.
+            for done in waiting {
+                let _ = done.try_send(());
+            }
         };
         if let Err(error) = thread::Builder::new().name("topology".to_owned()).spawn(work) {
             tracing::warn!(%error, "unable to start a thread for a volume");
             if let Some(volume) = self.volumes.lock().get_mut(path) {
                 volume.is_read = false;
+                volume.waiting.clear();
             }
-            return;
-        }
-        if let Some(patience) = patience {
-            let _ = is_done.recv_timeout(patience);
         }
     }
 

@@ -227,3 +227,57 @@ fn what_a_page_shows_is_remembered_and_its_age_told() {
     assert!(gone.why.unwrap().contains("no mount"));
     watch.close();
 }
+
+/// Device-mapper's tables come when the test says so.
+struct Slow {
+    entered: std::sync::mpsc::Sender<()>,
+    go: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+impl crate::topology::ask::Ask for Slow {
+    fn dm_table(&self, _device: (u32, u32)) -> Result<crate::sys::dm::Table, String> {
+        let _ = self.entered.send(());
+        // An error is a test that lets everybody go on.
+        let _ = self.go.lock().unwrap().recv();
+        Err("it needs privilege".to_owned())
+    }
+    fn zpool_status(&self, pool: &str) -> Result<String, String> {
+        Unprivileged.zpool_status(pool)
+    }
+    fn attribute(&self, path: &Path, name: &str) -> Result<Vec<u8>, String> {
+        Unprivileged.attribute(path, name)
+    }
+}
+
+#[test]
+fn the_first_look_waits_for_the_reading_whoever_has_begun_it() {
+    let m = Machine::new(
+        "sata sda 8:0 M S
+         dev dm-0 252:0
+           dm/name=vg-lv
+           dm/uuid=LVM-abc
+         %file proc/self/mountinfo
+           1 0 252:0 / /m rw - xfs /dev/mapper/vg-lv rw
+         %%",
+    );
+    let (entered, has_entered) = std::sync::mpsc::channel();
+    let (release, go) = std::sync::mpsc::channel();
+    let slow = Box::new(Slow { entered, go: std::sync::Mutex::new(go) });
+    let clock: spindle_base::clock::SharedClock = Arc::new(ManualClock::at(1));
+    let watch = watch::Watch::new(m.roots.clone(), slow, Fake::new(Ok(Power::Idle)) as _, clock);
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| watch.volume(Path::new("/m/films")));
+        has_entered.recv().unwrap();
+        // The volume is being read: for the first who asked, or for the thread that watches and has found it.
+        let (told, second) = std::sync::mpsc::channel();
+        let again = &watch;
+        scope.spawn(move || {
+            let _ = told.send(again.volume(Path::new("/m/films")));
+        });
+        assert!(second.recv_timeout(Duration::from_millis(200)).is_err(), "it did not wait");
+        drop(release);
+        assert!(second.recv().unwrap().topology.is_some());
+        assert!(first.join().unwrap().topology.is_some());
+    });
+    watch.close();
+}
