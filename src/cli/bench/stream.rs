@@ -285,7 +285,7 @@ impl Run<'_> {
             match dropped {
                 Ok(Ok(Some(0))) => {}
                 Ok(Ok(Some(left))) => record.notes.push(format!(
-                    "{} of {name} stay in memory: another program holds them",
+                    "{} of {name} stay in memory all the same: what another program has mapped, say",
                     human_bytes(left)
                 )),
                 Ok(Ok(None)) => record
