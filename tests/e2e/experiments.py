@@ -2,7 +2,9 @@
 
 Both write a file of the same size in the same empty filesystem, one after the other, so that it lies in the same place: a rotating
 disk's rate depends on it. Rounds alternate, so that what the machine does besides meets both; figures are sums over rounds. More rounds
-are run while a pattern is not yet within the bound, at most MOST: few requests of a rotating disk say little."""
+are run while a pattern is not yet within the bound, at most MOST: few requests of a rotating disk say little.
+
+Rates, and minutes of them: measured by `scripts/bench fio`, never by scripts/test."""
 import json
 import os
 import shutil
@@ -101,6 +103,8 @@ def one_at_a_time(key):
 
 
 def run(stage):
+    if not os.environ.get("RIG_ALL"):
+        return
     cases = (
         ("corners_agree_with_fio_on_a_rotating_disk", "ext4", "hdd7200", 384, 3, everything),
         ("corners_agree_with_fio_on_a_loop_device", "ext4", None, 384, 2, one_at_a_time),

@@ -519,7 +519,13 @@ def mapping(options):
     return of_files.mapping(options)
 
 
-ALL = {"files": files, "record": record, "silent": silent, "start": start, "speed": speed, "scan": scan, "idle": idle, "overhead": overhead, "mapping": mapping}
+def fio(_options):
+    """`spindle bench corners` beside fio with the same patterns, in turns."""
+    env = {**os.environ, "RIG_ALL": "1", "RIG_CASE": "corners_agree", "RIG_PROGRAM": servers.PROGRAM}
+    return {"status": subprocess.run([sys.executable, os.path.join(HERE, "../e2e/run.py")], env=env, stdin=subprocess.DEVNULL).returncode}
+
+
+ALL = {"files": files, "record": record, "silent": silent, "start": start, "speed": speed, "scan": scan, "idle": idle, "overhead": overhead, "mapping": mapping, "fio": fio}
 WITHOUT = {"files", "scan"}
 
 
