@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::error::BenchError;
-use crate::ground::{Ground, Plan, Runner, megabytes};
+use crate::ground::{Ground, Plan, Runner, megabytes, on_a_file};
 use crate::pattern::{Op, Order, Pattern};
 use crate::record::Record;
 
@@ -83,14 +83,12 @@ pub fn run(
     options: &Options,
     record: &mut Record,
 ) -> Result<(), BenchError> {
-    record.detail("file_bytes", &plan.file_bytes);
     record.detail("seconds_each", &options.time.as_secs_f64());
-    let mut ground = Ground::make(runner, plan, record)?;
-    let measured = measure_all(&mut ground, options, record);
-    sort(record);
-    record.verdict = verdict(record);
-    let removed = ground.end(record);
-    measured.and(removed)
+    on_a_file(runner, plan, record, verdict, |ground, record| {
+        let measured = measure_all(ground, options, record);
+        sort(record);
+        measured
+    })
 }
 
 fn measure_all(ground: &mut Ground<'_>, options: &Options, record: &mut Record) -> Result<(), BenchError> {

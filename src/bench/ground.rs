@@ -354,6 +354,23 @@ pub fn watch_others(run: &Runner<'_>, disks: &[String], record: &mut Record) {
     record.machine.others_before.extend(rates);
 }
 
+/// An experiment on a file filled with noise: what `measure` puts into the record is there, and summed up, also when it
+/// ends with an error; the file is gone in any case.
+pub(crate) fn on_a_file(
+    runner: &Runner<'_>,
+    plan: &Plan,
+    record: &mut Record,
+    verdict: fn(&Record) -> String,
+    measure: impl FnOnce(&mut Ground<'_>, &mut Record) -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
+    record.detail("file_bytes", &plan.file_bytes);
+    let mut ground = Ground::make(runner, plan, record)?;
+    let measured = measure(&mut ground, record);
+    record.verdict = verdict(record);
+    let removed = ground.end(record);
+    measured.and(removed)
+}
+
 /// Given up by whoever asked for it.
 #[must_use]
 pub fn stopped() -> BenchError {
