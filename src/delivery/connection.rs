@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::connections::Flow;
-use super::lane::{self, Sent};
+use super::lane::{self, PAUSED_PLAYER, Sent};
 use super::problem::Problem;
 use super::reply::{Reply, chain};
 
@@ -47,8 +47,6 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 /// How long a client may take nothing of an answer that is no film: what it was sent stays in memory until then.
 const STALLED_READER: Duration = Duration::from_secs(75);
-/// The same for films: a paused player stops reading.
-const PAUSED_PLAYER: Duration = Duration::from_secs(4 * 60 * 60);
 /// What HTTP/2 holds of one answer that its client does not read.
 const MAX_SEND_BYTES: usize = 64 << 10;
 

@@ -44,7 +44,7 @@ const YIELD_BYTES: u64 = 8 << 20;
 
 /// How long a client may leave the socket full, at least; twice that at most. A paused player stops reading and must find its
 /// connection alive after a long break; a dead peer is found by TCP keepalive long before.
-const STALLED_CLIENT: Duration = Duration::from_secs(4 * 60 * 60);
+pub(super) const PAUSED_PLAYER: Duration = Duration::from_secs(4 * 60 * 60);
 
 /// How a reply ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -210,12 +210,12 @@ impl<'a> Outlet<'a> {
             return Poll::Ready(ready);
         }
         self.flow.waits();
-        let patience = self.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(STALLED_CLIENT)));
+        let patience = self.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(PAUSED_PLAYER)));
         while patience.as_mut().poll(cx).is_ready() {
             if !std::mem::take(&mut self.is_moving) {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
-            patience.as_mut().reset(Instant::now() + STALLED_CLIENT);
+            patience.as_mut().reset(Instant::now() + PAUSED_PLAYER);
         }
         Poll::Pending
     }
