@@ -84,7 +84,7 @@ fn chosen_stream(
 
 fn text(decision: &Decision, client: &str, all: bool) -> String {
     let method = decision.refusal.map_or(decision.method.word(), |_| "refused");
-    let mut out = format!("{method} on {client}\n");
+    let mut out = format!("{method}: {}\n", decision.sentence(client));
     for reason in &decision.reasons {
         out.push_str(&format!("  {}\n", reason.sentence()));
     }

@@ -12,6 +12,7 @@ pub mod failed;
 mod names;
 pub mod profiles;
 pub mod reason;
+mod sentence;
 pub mod versions;
 
 pub use choose::{Choice, Preferences, Remembered, RememberedSubtitle, SubtitleChoice, SubtitleMode};

@@ -50,6 +50,9 @@ pub struct DryVersion {
     /// The decision with every rule; absent with `why_not`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,
+    /// How it plays, in one sentence for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sentence: Option<String>,
     /// Why it does not go out as it is.
     pub reasons: Vec<ReasonView>,
     /// Why nothing can be told of it.
@@ -260,6 +263,7 @@ impl Sessions {
             file: file.map(|f| f.name).unwrap_or_default(),
             available,
             chosen,
+            sentence: decision.as_ref().map(|d| d.sentence(decider.name())),
             reasons: decision.as_ref().map(reasons).unwrap_or_default(),
             decision,
             why_not,

@@ -215,6 +215,18 @@ await test("a show leads to seasons and episodes", {}, async (t) => {
   await t.accessible();
 });
 
+await test("a title says how it would play on another client, and why", {}, async (t) => {
+  await t.go("/item/plain");
+  await t.id("plays-sentence").getByText("Chrome plays the file as it is.").waitFor();
+  check(typeof t.calls("POST /items/plain/decide")[0].body.client.profile === "object", "this browser is asked what it can");
+  await t.id("plays-client").selectOption("roku-4k");
+  await t.id("plays-on").getByText("the sound becomes AAC in stereo.").waitFor();
+  await t.id("plays-on").getByText("It takes at most 2; this is 6.").waitFor();
+  check(t.calls("POST /items/plain/play").length === 0, "nothing is played for it");
+  await t.shot("plays-on");
+  await t.accessible();
+});
+
 await test("a file plays as it is, is sought in, reports and ends its session", {}, async (t) => {
   await t.go("/item/plain");
   await t.id("play").click();

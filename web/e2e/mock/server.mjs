@@ -230,6 +230,24 @@ export async function startMock({ port = 0, account = true, storage, file: layou
       if (b === "gone") return problem(res, 503, "the folder of this title cannot be reached");
       return json(res, 200, play(items.get(b), body));
     }
+    if (a === "items" && c === "decide") {
+      const tv = body.client === "roku-4k";
+      return json(res, 200, {
+        client: tv ? "Roku 4K" : "Chrome",
+        versions: [
+          {
+            version: "v1",
+            file: "film.mkv",
+            available: true,
+            chosen: true,
+            decision: { method: tv ? "direct_stream" : "direct_play" },
+            sentence: tv ? "Roku 4K gets it repacked: the picture is copied, the sound becomes AAC in stereo." : "Chrome plays the file as it is.",
+            reasons: tv ? [{ code: "audio_channels_not_supported", text: "The sound has more channels than the player takes.", wanted: "at most 2", found: "6", stream: 1 }] : [],
+          },
+        ],
+      });
+    }
+    if (route === "GET /clients") return json(res, 200, { items: [{ name: "roku-4k", title: "Roku 4K" }, { name: "chrome", title: "Chrome" }], total: 2, rejected: [] });
     if (route === "GET /sessions") return json(res, 200, { items: [...live().map(view), ...phantoms.map((title, i) => ({ session: `p${i}`, user: "ada", client: "browser", item: `film-${i}`, title, method: "direct_play", bitrate: 8e6, position_s: 700, duration_s: 5400, paused: false, disks: phantom(i, Date.now() / 1000) }))], total: live().length + phantoms.length });
     const s = a === "sessions" ? sessions.get(b) : undefined;
     if (a === "sessions" && b === "lost") return problem(res, 404, "no I/O record of session `lost` was kept: recording was switched off while it played");

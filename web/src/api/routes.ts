@@ -5,6 +5,8 @@ import { apiUrl, call, type CallOptions, type Result } from "./client";
 import { historyOf, homeOf, layoutOf, listOf, recordOf, sessionsOf, storageOf, unreadableOf, userOf } from "./shapes";
 import { experimentOf, type Experiment, type ExperimentSummary } from "../lib/experiment";
 import type {
+  Client,
+  DryRun,
   FailureReport,
   HistoryEntry,
   Home,
@@ -88,6 +90,12 @@ export const setPreferences = (body: Preferences) => call<Preferences>("/prefere
 
 export const play = (itemId: string, body: PlayRequest, signal?: Signal) =>
   call<PlayResponse>(`/items/${id(itemId)}/play`, { method: "POST", body, signal });
+/** How an item would play on a client; nothing is opened. */
+export const decide = (itemId: string, body: PlayRequest, signal?: Signal) =>
+  call<DryRun>(`/items/${id(itemId)}/decide`, { method: "POST", body, signal });
+/** The clients that are known by name. */
+export const clients = (signal?: Signal): Promise<Result<List<Client>>> =>
+  shaped("/clients", (v) => listOf<Client>(v), { signal });
 /** Tells that a session could not be played; the answer is one that goes another way. */
 export const failed = (session: string, body: FailureReport, signal?: Signal) =>
   call<PlayResponse>(`/sessions/${id(session)}/failed`, { method: "POST", body, signal });

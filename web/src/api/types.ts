@@ -193,6 +193,29 @@ export interface PlayRequest {
   max_bitrate?: number;
 }
 
+/** A client that the server knows by name. */
+export interface Client {
+  name: string;
+  title: string;
+}
+
+/** How a title would play on a client. */
+export interface DryRun {
+  client: string;
+  versions: DryVersion[];
+}
+
+export interface DryVersion {
+  version: string;
+  /** The one that would play. */
+  chosen: boolean;
+  decision?: { method: Method };
+  /** Absent with `why_not`. */
+  sentence?: string;
+  reasons: (Reason & { wanted?: string; found?: string })[];
+  why_not?: string;
+}
+
 /** Which sound and which subtitles come unasked. Languages are ISO 639-2/T, preferred first. */
 export interface Preferences {
   audio_languages: string[];
