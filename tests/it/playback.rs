@@ -19,7 +19,7 @@ fn a_dry_run_shows_every_rule_and_opens_nothing() {
     let version = &plays["versions"][0];
     assert_eq!((&version["chosen"], &version["decision"]["method"]), (&json!(true), &json!("direct_play")));
     assert_eq!(version["reasons"], json!([]), "{plays}");
-    assert_eq!(version["sentence"], "Chrome desktop plays the file as it is.", "{plays}");
+    assert_eq!(version["sentence"], "Chrome plays the file as it is.", "{plays}");
     let old = json!({"name": "old", "direct_play": [{"container": "mp4", "video": ["h264"], "audio": ["aac"]}],
         "video": [{"codec": "h264", "max_level": 10}], "protocols": ["http", "hls"]});
     let not = ask(json!({"client": old})).json();
