@@ -812,11 +812,11 @@ await test("what happens to a disk is told on every page, and kept on the storag
 await test("experiments are listed, drawn, saved, removed and stand side by side", {}, async (t) => {
   await t.go("/experiments");
   await t.id("experiment-entry").first().waitFor();
-  check((await t.id("experiment-entry").count()) === 7, "all of them");
+  check((await t.id("experiment-entry").count()) === 10, "all of them");
   check((await t.page.getByText("it is of version 9").count()) === 1, "what cannot be read says why");
   await t.shot("experiments", true);
   await t.accessible();
-  for (const kind of ["corners", "blocks", "copy", "net"]) {
+  for (const kind of ["corners", "blocks", "copy", "net", "stream"]) {
     await t.go("/experiments");
     await t.page.locator(`[data-testid=experiment-entry][data-kind=${kind}] a.what`).first().click();
     await t.page.locator(`[data-testid=experiment][data-kind=${kind}]`).waitFor();
@@ -827,9 +827,32 @@ await test("experiments are listed, drawn, saved, removed and stand side by side
   await t.go("/experiments/copy".padEnd(39, "0"));
   await t.page.locator("[data-testid=experiment][data-kind=copy] svg[role=img]").first().waitFor();
   check((await t.page.locator("text.marked").innerHTML()).includes("214 MB/s"), "the knee is marked");
+  // Four disks that did the same take turns on their way; pointing at a name makes its line whole and the others step back.
+  const lines = t.page.locator("figure svg[role=img] g[data-twins]");
+  check((await t.page.locator('g[data-twins="4"] path[stroke-dasharray]').count()) === 4, "four writers on one line are all seen");
+  const name = t.page.locator("figcaption button", { hasText: "sdd writes" });
+  await name.click();
+  check((await t.page.locator("g.back").count()) === (await lines.count()) - 1 && (await name.getAttribute("aria-pressed")) === "true", "one line alone is seen");
+  await name.click();
+  await t.page.mouse.move(0, 0);
+  check((await t.page.locator("g.back").count()) === 0, "all again");
   const saved = t.page.waitForEvent("download");
   await t.id("experiment-csv").click();
   check((await (await saved).path()) !== null, "a table is saved");
+  for (const [id, streams] of [["skip", 1], ["three", 3], ["bare", 0]]) {
+    await t.go(`/experiments/${id.padEnd(26, "0")}`);
+    await t.page.locator("[data-testid=experiment][data-kind=stream]").waitFor();
+    await t.page.waitForTimeout(600);
+    check((await t.id("stream-part").count()) === streams, `${id}: ${streams} streams`);
+    await t.shot(`experiment-stream-${id}`, true);
+    if (streams === 3) {
+      check((await t.page.getByText("There is no record: the session ended before anything was read").count()) === 1, "a stream without a record says why");
+      await t.id("stream-part").first().locator("summary").click();
+      await t.page.waitForTimeout(400);
+      await t.shot("experiment-stream-open", true);
+    }
+    await t.accessible();
+  }
   await t.go("/experiments?compare=corners_b".padEnd(47, "0"));
   await t.page.getByText("Choose a record of the same kind.").waitFor();
   await t.page.locator("[data-testid=experiment-entry][data-kind=corners]").waitFor();
@@ -840,7 +863,7 @@ await test("experiments are listed, drawn, saved, removed and stand side by side
   await t.accessible();
   for (const width of [390, 1440]) {
     await t.page.setViewportSize({ width, height: 844 });
-    for (const hash of ["/experiments", "/experiments/copy".padEnd(39, "0"), "/experiments/corners_a".padEnd(39, "0"), "/experiments/net".padEnd(39, "0")]) {
+    for (const hash of ["/experiments", "/experiments/copy".padEnd(39, "0"), "/experiments/corners_a".padEnd(39, "0"), "/experiments/net".padEnd(39, "0"), "/experiments/three".padEnd(39, "0"), "/experiments/blocks".padEnd(39, "0")]) {
       await t.go(hash);
       await t.page.waitForTimeout(500);
       const over = await t.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
@@ -851,9 +874,9 @@ await test("experiments are listed, drawn, saved, removed and stand side by side
   await t.go("/experiments");
   const last = t.page.locator("[data-testid=experiment-entry]").last().getByTestId("experiment-remove");
   await last.click();
-  check(t.calls("GET /experiments").length > 0 && (await t.id("experiment-entry").count()) === 7, "asked twice before it is gone");
+  check(t.calls("GET /experiments").length > 0 && (await t.id("experiment-entry").count()) === 10, "asked twice before it is gone");
   await last.click();
-  await t.page.waitForFunction(() => document.querySelectorAll("[data-testid=experiment-entry]").length === 6);
+  await t.page.waitForFunction(() => document.querySelectorAll("[data-testid=experiment-entry]").length === 9);
 });
 
 await test("the network is measured from the page, both ways, and kept", {}, async (t) => {

@@ -1,4 +1,6 @@
 /// Made-up records of experiments, one of each kind, as `spindle bench` writes them.
+import { ioRecord } from "./data.mjs";
+
 const machine = {
   kernel: "6.12.8-amd64",
   cpus: 8,
@@ -45,6 +47,42 @@ function copy() {
 }
 const flow = (direction, connections, bytes_per_s) => ({ direction, connections, bytes: bytes_per_s * 5, seconds: 5, bytes_per_s, bits_per_s: bytes_per_s * 8 });
 
+/** Streams on a pool whose columns work alike: the lines of its disks lie on each other. */
+function streams(scenario, about, ways) {
+  const names = mirror.disks;
+  const seconds = 30;
+  const t_s = Array.from({ length: 60 }, (_, i) => i / 2);
+  const even = t_s.map((t, i) => Math.round((t < 3 ? 9e6 : i % 4 === 0 ? 4.2e6 : 0.6e6) * (1 + 0.1 * Math.sin(i))));
+  const disk = (i) => (i % 2 === 0 ? even : even.map((v, k) => (ways.length > 1 && k > 20 ? Math.round(v * 0.4) : 0)));
+  const sums = names.map((_, i) => disk(i).reduce((a, b) => a + b, 0));
+  const part = (way, n) => {
+    const io = ioRecord({ session: `stream${n}`, item: "", method: way === "converted" ? "transcode" : "direct_play", seconds, ended: "2026-11-30T21:10:30Z" });
+    // A recording of its own: one that began with the scenario.
+    return {
+      stream: n, film: n, way, method: io.method, session: io.session,
+      steps: [{ at_ms: 0, action: { play: 0 } }, ...(scenario === "skip-around" ? [0.6, 0.2, 0.85, 0.4].map((jump, k) => ({ at_ms: 6000 * (k + 1), action: { jump } })) : []), { at_ms: seconds * 1000, action: "stop" }],
+      received_bytes: 38_000_000 + n * 1_700_000,
+      asked: [{ at_ms: 3, from: 0, first_byte_ms: 19, received_bytes: 9_000_000 }, { at_ms: 6004, from: 700_000_000, first_byte_ms: 41, received_bytes: 8_400_000 }],
+      waits: [{ at_ms: 0, duration_ms: 24, why: "start" }, ...(n === 3 ? [{ at_ms: 14_200, duration_ms: 1300, why: "stall" }] : [])],
+      stalls: n === 3 ? 1 : 0, stalled_ms: n === 3 ? 1300 : 0,
+      ...(n === 2 ? { no_record: "the session ended before anything was read", failed: "the server answered 404 to a range" } : { record: io }),
+    };
+  };
+  return {
+    scenario, about, seconds, pace: "paced", began: "2026-11-30T21:10:00Z", clock: { began_us: 1, ended_us: 30_000_001 },
+    films: ways.map((_, i) => ({ file: `/srv/pool/films/${["The Long Orbit (2024)/The Long Orbit.mkv", "Harbour Lights (2019)/Harbour Lights.mp4", "Nine Rooms (2021)/Nine Rooms.mp4"][i]}`, size_bytes: 4_240_441_344, duration_s: 5400, bitrate_bps: 6_280_000 })),
+    streams: ways.map((way, i) => part(way, i + 1)),
+    disks: names.map((name, i) => ({ disk: name, total_read_bytes: sums[i] + 90_000, total_write_bytes: 0, stream_bytes: sums[i], metadata_bytes: i === 0 ? 65_536 : 0, others_bytes: i === 1 ? 4_100_000 : 0, busy_share: 0.1 + 0.02 * i })),
+    unattributed_bytes: 0, striping: { columns: 2, copies: 2, columns_used: 2, disks_used: ways.length > 1 ? 4 : 2, evenness: 0.97 },
+    system: { disks: ["nvme0n1"], read_bytes: 1_200_000, write_bytes: 34_000_000 },
+    counters: {
+      interval_ms: 500, t_s, cpu_share: t_s.map((_, i) => (ways.includes("converted") ? 1.6 : 0.05) * (1 + 0.1 * Math.sin(i))),
+      disks: { ...Object.fromEntries(names.map((name, i) => [name, { read_bytes: disk(i), reads: disk(i).map((b) => Math.ceil(b / 524_288)), write_bytes: t_s.map(() => 0) }])), nvme0n1: { read_bytes: t_s.map(() => 20_000), write_bytes: t_s.map((_, i) => (i % 4 === 0 ? 2_200_000 : 0)), reads: t_s.map(() => 1) } },
+    },
+    rows: names.map((name, i) => ({ scenario, stream: 1, film: 1, method: "direct_play", disk: name, read_bytes: sums[i], metadata_bytes: 0, share: sums[i] / sums.reduce((a, b) => a + b, 1), reads: 80, mean_request_bytes: 509_000, sequential_share: 0.9, p50_us: 4100, p95_us: 14_200, p99_us: 31_000, busy_share: 0.1 })),
+  };
+}
+
 const record = (id, kind, started, more) => ({ version: 1, id: id.padEnd(26, "0"), kind, started, ended: started, machine, notes: [], rows: [], verdict: "", ...more });
 
 /** Fresh copies, so that a test may remove some. */
@@ -54,6 +92,10 @@ export const experiments = () => [
   record("blocks", "blocks", "2026-11-29T19:10:00Z", { path: "/srv/pool", topology: mirror, rows: sweep, verdict: "Reading is within a tenth of its best from 256 KiB on, writing from 1 MiB on." }),
   record("copy", "copy", "2026-11-29T18:10:00Z", { path: "/srv/fast", topology: ssd, to: "/srv/pool", to_topology: mirror, ...copy(), verdict: "139 MB/s on the whole; each byte copied was written 2.0 times; from 12 s on, after 2.6 GB, it goes at 88 MB/s instead of 214 MB/s: a cache was full." }),
   record("net", "net", "2026-11-28T18:10:00Z", { to: "http://media.local:8096", rows: [flow("down", 1, 93e6), flow("down", 8, 116e6), flow("up", 1, 88e6), flow("up", 8, 114e6)], verdict: "From the server 93 MB/s by one connection, 116 MB/s by 8; to it 88 and 114 MB/s." }),
+  record("skip", "stream", "2026-11-30T21:10:00Z", { path: "/srv/pool", topology: mirror, ...streams("skip-around", "one film, and four jumps in it", ["as_it_is"]), verdict: "skip-around: sdb and sdd served it, 2 of 2 columns; the second copy rested" }),
+  record("three", "stream", "2026-11-30T21:00:00Z", { path: "/srv/pool", topology: mirror, ...streams("three-files-one-transcode", "three films; the third is converted", ["as_it_is", "as_it_is", "converted"]), verdict: "three-files-one-transcode: four disks served three streams; one stall of 1.3 s", notes: ["others read 4.1 MB from these disks meanwhile, 3 % of all", "stream 2 has no record: the session ended before anything was read"] }),
+  // As the first version might have been cut short: what is absent is empty.
+  record("bare", "stream", "2026-11-20T21:00:00Z", { path: "/srv/pool", interrupted: "it was stopped after 0.2 s" }),
   record("stopped", "blocks", "2026-11-27T18:10:00Z", { path: "/srv/pool", topology: mirror, rows: sweep.slice(0, 6), interrupted: "stopped by a signal", verdict: "" }),
   { id: "newer".padEnd(26, "0"), verdict: "", unreadable: "it is of version 9, this program reads up to 1" },
 ];

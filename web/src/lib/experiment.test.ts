@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { blockLines, blockSize, cellText, columnsOf, copyLine, cornerTable, diskLines, ticks, volumeText } from "./experiment";
+import { blockLines, blockSize, cellText, columnsOf, copyLine, cornerTable, diskLines, ticks, volumeText, wrapped } from "./experiment";
 
 describe("experiments", () => {
   it("lays corners out by pattern and depth, with the figure that each is about", () => {
@@ -49,4 +49,10 @@ describe("experiments", () => {
     expect(columnsOf([{ a: 1 }, { b: 1, a: 2 }])).toEqual(["a", "b"]);
     expect(volumeText({ filesystem: "ext4", kind: "md", level: "raid10", layout: "mirror", columns: 2, copies: 2, disks: [] })).toBe("ext4 on md raid10, 2 columns, 2 copies");
   });
+});
+
+it("words stay whole in lines that are as long as there is room", () => {
+  expect(wrapped("from 214 MB/s to 88 MB/s after 2.62 GB", 100)).toEqual(["from 214 MB/s to 88 MB/s after 2.62 GB"]);
+  expect(wrapped("from 214 MB/s to 88 MB/s", 14)).toEqual(["from 214 MB/s", "to 88 MB/s"]);
+  expect(wrapped("unbreakable", 3)).toEqual(["unbreakable"]);
 });

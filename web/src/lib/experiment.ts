@@ -220,6 +220,17 @@ export function ticks(max: number, most = 5): number[] {
   return out;
 }
 
+/** A text in lines of at most so many characters, broken between words; a word that is longer stays whole. */
+export function wrapped(text: string, most: number): string[] {
+  const out: string[] = [];
+  for (const word of text.split(" ")) {
+    const last = out.at(-1);
+    if (last !== undefined && last.length + 1 + word.length <= most) out[out.length - 1] = `${last} ${word}`;
+    else out.push(word);
+  }
+  return out;
+}
+
 /** A cell of the plain table under every picture. */
 export function cellText(name: string, value: unknown): string {
   if (value === null || value === undefined) return "–";
