@@ -109,6 +109,10 @@ class Model:
     def readonly(self, name):
         self.order("readonly " + name)
 
+    def fills(self, name, after_bytes, bytes_per_s):
+        """A write cache that is full after so many bytes more: then writes go at this rate. Only while delays are on."""
+        self.order("fills %s %d %g" % (name, after_bytes, bytes_per_s))
+
     def heal(self, name):
         self.order("heal " + name)
 

@@ -7,6 +7,7 @@
 //! vanish NAME                          pulled out: everything fails
 //! readonly NAME                        writes fail
 //! heal NAME                            all of that is over
+//! fills NAME AFTER BYTES_PER_S         writes are so slow once so many bytes more are written: a full cache
 //! stats NAME                           sums, as JSON
 //! reset NAME                           sums from zero
 //! flush                                the logs are in their files
@@ -137,6 +138,13 @@ fn on_device(device: &Device, order: &str, rest: &[&str]) -> Reply {
                 done
             }
             _ => Reply::Error(format!("not a number of seconds: `{seconds}`")),
+        },
+        ("fills", [after, rate]) => match (after.parse(), rate.parse::<f64>()) {
+            (Ok(after), Ok(rate)) if rate.is_finite() && rate > 0.0 => {
+                device.fills_after(after, rate);
+                done
+            }
+            _ => Reply::Error("expected: fills NAME AFTER BYTES_PER_S".into()),
         },
         ("vanish", []) => {
             device.with_faults(crate::fault::Faults::vanish);

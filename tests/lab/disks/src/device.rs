@@ -48,6 +48,8 @@ pub struct Device {
 struct State {
     waiting: VecDeque<(Command, f64)>,
     faults: Faults,
+    /// A write cache that fills: so many bytes more are taken at the drive's own rate, then this many a second.
+    fills: Option<(u64, f64)>,
     log: Log,
     is_closed: bool,
 }
@@ -105,6 +107,7 @@ impl Device {
             state: Mutex::new(State {
                 waiting: VecDeque::new(),
                 faults: Faults::default(),
+                fills: None,
                 log,
                 is_closed: false,
             }),
@@ -173,6 +176,12 @@ impl Device {
         result
     }
 
+    /// After `len_bytes` more of writes, writes go at `bytes_per_s` at most: the fast part of an SSD, or a controller's memory,
+    /// is full. Only while requests take time.
+    pub fn fills_after(&self, len_bytes: u64, bytes_per_s: f64) {
+        self.lock().fills = Some((len_bytes, bytes_per_s));
+    }
+
     /// Sums so far, as JSON.
     #[must_use]
     pub fn totals(&self) -> String {
@@ -218,6 +227,8 @@ impl Device {
         let mut chooser = Chooser::new(Policy::Nearest);
         let mut due: BinaryHeap<Reverse<Due>> = BinaryHeap::new();
         let (mut number, mut had_delays) = (0, self.delays.load(Ordering::Relaxed));
+        // Until when a write keeps it that found the cache full.
+        let mut full_until_s = 0.0;
         loop {
             while due.peek().is_some_and(|d| d.0.at_s <= now_s() || !self.delays.load(Ordering::Relaxed)) {
                 if let Some(Reverse(d)) = due.pop() {
@@ -235,13 +246,18 @@ impl Device {
                 return;
             }
             let now = now_s();
-            match next(&state, &drive, &mut chooser, now, has_delays) {
+            match next(&state, &drive, &mut chooser, (now, full_until_s), has_delays) {
                 Next::Take(at) => {
                     let Some((command, since_s)) = state.waiting.remove(at) else { continue };
                     let verdict = state.faults.judge(command.kind, command.at, command.len_bytes, now);
+                    let too_much = if has_delays { state.overflow(&command) } else { 0.0 };
                     drop(state);
                     let (result, service) = self.serve(&mut drive, &command, verdict, now, has_delays);
-                    let done_s = if has_delays { service.done_s.max(now) } else { now };
+                    let mut done_s = if has_delays { service.done_s.max(now) } else { now };
+                    if too_much > 0.0 {
+                        done_s = done_s.max(now + too_much);
+                        full_until_s = done_s;
+                    }
                     let row = Row {
                         time_us: (now * 1e6) as u64,
                         kind: command.kind,
@@ -304,13 +320,32 @@ impl Device {
     }
 }
 
+impl State {
+    /// Seconds that what of a write finds the cache full takes at the least.
+    fn overflow(&mut self, command: &Command) -> f64 {
+        let Some((left, bytes_per_s)) = &mut self.fills else { return 0.0 };
+        if command.kind != Kind::Write {
+            return 0.0;
+        }
+        let over = command.len_bytes.saturating_sub(*left);
+        *left = left.saturating_sub(command.len_bytes);
+        over as f64 / *bytes_per_s
+    }
+}
+
 enum Next {
     Take(usize),
     Wait(f64),
 }
 
 /// Which command to take up now, or until when to wait if nothing else happens.
-fn next(state: &State, drive: &Drive, chooser: &mut Chooser, now: f64, has_delays: bool) -> Next {
+fn next(
+    state: &State,
+    drive: &Drive,
+    chooser: &mut Chooser,
+    (now, full_until_s): (f64, f64),
+    has_delays: bool,
+) -> Next {
     let held = |(c, _): &(Command, f64)| state.faults.judge(c.kind, c.at, c.len_bytes, now) == Verdict::Hold;
     if let Some(first) = state.waiting.front() {
         if held(first) {
@@ -319,13 +354,18 @@ fn next(state: &State, drive: &Drive, chooser: &mut Chooser, now: f64, has_delay
         if !has_delays {
             return Next::Take(0);
         }
-        if drive.free_at_s() > now {
-            return Next::Wait(drive.free_at_s());
+        let free_s = drive.free_at_s().max(full_until_s);
+        if free_s > now {
+            return Next::Wait(free_s);
         }
+        // A drive that has become free, or has nothing to do, begins with what it has been asked for by then. What comes while this
+        // thread wakes up is later, as late as the machine may be.
+        let begins_s = free_s.max(state.waiting.front().map_or(now, |(_, since_s)| *since_s));
         let rows: Vec<Waiting> = state
             .waiting
             .iter()
             .take(drive.params().queue)
+            .take_while(|(_, since_s)| *since_s <= begins_s)
             .map(|(c, since_s)| Waiting {
                 at: c.at,
                 len_bytes: c.len_bytes,
@@ -418,6 +458,57 @@ mod tests {
         });
         assert!(held.recv().unwrap().is_ok());
         assert_eq!(ask(&device, Kind::Read, 4096, 8192, &[]).recv().unwrap(), Err(EIO));
+        device.close();
+    }
+
+    #[test]
+    fn an_idle_drive_begins_with_the_first_command_however_late_its_thread_wakes_up() {
+        let drive = Drive::new(Params::preset("hdd7200", 64 << 20).unwrap());
+        let command = |at| Command {
+            kind: Kind::Read,
+            at,
+            len_bytes: 4096,
+            data: Vec::new(),
+            answer: Box::new(|_| {}),
+        };
+        // Whichever of the two the platter offers first: the second one came later.
+        for (first, second) in [(0, 32 << 20), (32 << 20, 0), (4096, 0), (0, 4096)] {
+            let state = |gap_s: f64| State {
+                waiting: [(command(first), 1.0), (command(second), 1.0 + gap_s)].into(),
+                faults: Faults::default(),
+                fills: None,
+                log: Log::new(None, Format::Csv).unwrap(),
+                is_closed: false,
+            };
+            let take = |state: &State| match next(
+                state,
+                &drive,
+                &mut Chooser::new(Policy::Nearest),
+                (1.01, 0.0),
+                true,
+            ) {
+                Next::Take(at) => at,
+                Next::Wait(_) => panic!("nothing holds it up"),
+            };
+            assert_eq!(take(&state(20e-6)), 0, "{first} before {second}");
+        }
+    }
+
+    #[test]
+    fn writes_are_slow_once_the_cache_is_full_and_not_before() {
+        let (device, _) = device("ssd", true);
+        device.fills_after(1 << 20, 1e6);
+        let block = vec![7; 256 << 10];
+        let took_s = |blocks: std::ops::Range<u64>| {
+            let began = now_s();
+            for i in blocks {
+                ask(&device, Kind::Write, i << 18, 256 << 10, &block).recv().unwrap().unwrap();
+            }
+            now_s() - began
+        };
+        took_s(0..4);
+        let full = took_s(4..6);
+        assert!(full >= 2.0 * (256 << 10) as f64 / 1e6, "two blocks at a megabyte a second: {full}");
         device.close();
     }
 
