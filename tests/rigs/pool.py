@@ -11,6 +11,7 @@ rig measures memory. They say `rotational = 0`; the flag can be set with `rotati
 kernel chooses a mirror leg on md, not on btrfs. With `model="hdd7200"` the devices take that drive's time once
 `pool.model.delays(True)` was called, and fail as `pool.model` is told (disks.py)."""
 import atexit
+import ctypes
 import json
 import os
 import shutil
@@ -182,13 +183,13 @@ class Pool:
 
     def remount(self):
         """A fresh mount: data and metadata are cold."""
-        os.sync()
+        self.flush()
         self.unmount()
         self._mount(",degraded" if self.missing else "")
 
     def degrade(self, disk):
         """Takes a disk away while the pool is not mounted, and mounts what is left."""
-        os.sync()
+        self.flush()
         self.unmount()
         loop = next(path for path in self.loops if os.path.basename(path) == disk)
         self.missing.add(loop)
@@ -198,6 +199,10 @@ class Pool:
         sh("wipefs", "-q", "-a", device)
         sh("losetup", "-d", loop)
         self._mount(",degraded")
+
+    def flush(self):
+        for path in self.branches or [self.mount]:
+            flush(path)
 
     def still(self, seconds=0.6):
         """Waits until nothing reads the disks any more: their own counters stand still."""
@@ -251,6 +256,16 @@ class Pool:
     def __exit__(self, *_):
         self.down()
         atexit.unregister(self.down)
+
+
+def flush(path):
+    """Writes out the filesystem of a path, and no other: the machine's own may have much to write, another pool's disk may hang. As
+    sync(2) it says nothing of what cannot be written: of a pool that turned read-only, say."""
+    at = os.open(path, os.O_RDONLY)
+    try:
+        ctypes.CDLL(None).syncfs(at)
+    finally:
+        os.close(at)
 
 
 def make(kind, device):
@@ -353,7 +368,7 @@ if __name__ == "__main__":
         made.up()
         if len(sys.argv) > 3:
             sh("cp", "-r", sys.argv[3] + "/.", made.mount)
-            os.sync()
+            made.flush()
         print(made.mount, *made.loops)
     elif sys.argv[1:2] == ["sweep"]:
         sweep(everything=sys.argv[2:3] == ["all"])

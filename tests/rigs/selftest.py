@@ -19,7 +19,7 @@ def fill(path, size):
     with open(path, "wb") as out:
         for _ in range(size // MIB):
             out.write(os.urandom(MIB))
-    os.sync()
+    pools.flush(path)
 
 
 def read_by_dd(path, skip, count):
