@@ -7,6 +7,7 @@ tests/.work/accuracy/host.json for the table in the docs; a stack whose rows are
 Pools are made some at a time and share a server. scripts/test measures three at once on every stack, and the rest where something
 else than on its neighbours could go wrong; RIG_ALL=1 measures every row."""
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -58,7 +59,7 @@ def fill(pool, clip, titles):
         shutil.copyfile(clip, path)
         with open(path, "ab") as out:
             out.write(bytes([0, 0, 0, 8]) + b"free" * number + b"\0" * 4)
-        os.sync()
+        pool.flush()
         paths.append(path)
     return paths
 
@@ -148,14 +149,17 @@ def judge(told, real):
 def keep(row):
     """Puts a row into the file of rows; one of the same stack, mode and scenario gives way."""
     path, found = rows_path(), []
-    if os.path.exists(path):
-        with open(path) as text:
-            found = json.load(text)["rows"]
-    key = lambda r: (r["stack"], r["mode"], r["scenario"])
-    found = [r for r in found if key(r) != key(row)] + [row]
-    with open(path + ".tmp", "w") as out:
-        json.dump({"kernel": os.uname().release, "rows": sorted(found, key=key)}, out, indent=1)
-    os.replace(path + ".tmp", path)
+    with open(path + ".lock", "w") as lock:
+        # Groups of stacks run beside each other.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.path.exists(path):
+            with open(path) as text:
+                found = json.load(text)["rows"]
+        key = lambda r: (r["stack"], r["mode"], r["scenario"])
+        found = [r for r in found if key(r) != key(row)] + [row]
+        with open(path + ".tmp", "w") as out:
+            json.dump({"kernel": os.uname().release, "rows": sorted(found, key=key)}, out, indent=1)
+        os.replace(path + ".tmp", path)
 
 
 def held(row):
@@ -243,7 +247,7 @@ def one_mode(stage, stacks, mode):
                     held(row)
 
 
-def run(stage, source, why):
+def groups(source, why):
+    """Each group of stacks as one of cases (report.beside)."""
     clip = None if why else next(os.path.join(base, name) for base, _, names in os.walk(source) for name in names if name.startswith("Direct Hour"))
-    for members in GROUPS:
-        group(stage, members, clip, why)
+    return {"accuracy-" + members[0][0]: lambda stage, members=members: group(stage, members, clip, why) for members in GROUPS}

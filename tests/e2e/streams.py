@@ -61,7 +61,7 @@ def fill(pool, source, long=False):
             shutil.copyfile(clip, path)
         with open(path, "ab") as out:
             out.write(bytes([0, 0, 0, 8]) + b"free" * (3 - number) + b"\0" * 4)
-        os.sync()
+        pool.flush()
         paths.append(path)
     return paths
 
@@ -278,7 +278,7 @@ def beside_a_server(data, pool, paths):
         check([row["kind"] for row in listed] == ["stream"] and not server.api("GET", "/sessions")["items"], "listed: %s" % listed)
 
 
-def run(stage, source, why):
-    for profile in ("raid1", "raid10"):
-        on_model(stage, profile, source, why)
-    what_goes_wrong(stage, source, why)
+def groups(source, why):
+    """The pools, and what can go wrong, as groups of cases (report.beside)."""
+    found = {"streams-" + profile: lambda stage, profile=profile: on_model(stage, profile, source, why) for profile in ("raid1", "raid10")}
+    return {**found, "streams-wrong": lambda stage: what_goes_wrong(stage, source, why)}

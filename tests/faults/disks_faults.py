@@ -103,7 +103,7 @@ def film(stage_samples, folder, title, year=2020):
     os.makedirs(target)
     path = os.path.join(target, "%s (%d).mp4" % (title, year))
     shutil.copyfile(stage_samples, path)
-    os.sync()
+    pools.flush(path)
     return path
 
 
@@ -508,7 +508,7 @@ def shatter(path, step, piece):
             data = out.read(piece)
             out.seek(at)
             out.write(data)
-    os.sync()
+    pools.flush(path)
 
 
 def odd_files(stage, clip):
@@ -538,7 +538,7 @@ def odd_files(stage, clip):
             with pools.Pool(profile, size_mib=384) as pool:
                 path = film(clip, pool.mount, "Alpha")
                 prepare(pool, path)
-                os.sync()
+                pool.flush()
                 kept = os.path.join(pool.dir, "kept.mp4")
                 shutil.copyfile(path, kept)
                 pool.remount()
@@ -584,7 +584,7 @@ def growing(stage, clip):
                     with open(path, "ab") as out:
                         out.write(struct.pack(">I4s", MIB, b"free") + os.urandom(MIB - 8))
                     time.sleep(0.05)  # a recorder writes as it goes
-                os.sync()
+                pool.flush()
                 viewer.ends_whole(clip)
                 server.scan_and_wait()
                 second = Viewer(server, server.item("Alpha")["id"])
@@ -594,12 +594,17 @@ def growing(stage, clip):
                 alive(server)
 
 
-def run(stage, clips):
-    """`clips` gives the folder of the films, made only if a case wants it."""
-    cases = (pulled_from_a_mirror, pulled_from_a_single_disk, read_only, hangs_beside_another, hangs_within_a_pool, mount_hangs, helper_killed, odd_files, growing)
-    clip = None
-    if os.geteuid() == 0:
-        folder = os.path.join(clips(), "Clips", "Direct Hour (2020)")
-        clip = os.path.join(folder, os.listdir(folder)[0])
-    for case in cases:
-        case(stage, clip)
+CASES = (hangs_beside_another, pulled_from_a_mirror, pulled_from_a_single_disk, read_only, hangs_within_a_pool, mount_hangs, helper_killed, odd_files, growing)
+
+
+def groups(clips):
+    """Each case as a group of its own (report.beside). `clips` gives the folder of the films, made only if a case wants it."""
+    def group(case):
+        def run(stage):
+            clip = None
+            if os.geteuid() == 0:
+                folder = os.path.join(clips(), "Clips", "Direct Hour (2020)")
+                clip = os.path.join(folder, os.listdir(folder)[0])
+            case(stage, clip)
+        return run
+    return {case.__name__: group(case) for case in CASES}

@@ -24,6 +24,7 @@ import server as servers
 import terminal
 from report import check
 
+AT_ONCE = 3  # nearly all of these cases wait
 ANSWER_S = 15  # a worker that crashes or hangs must be an answer within this
 
 
@@ -351,16 +352,22 @@ def run():
     stage = report.Stage("faults", sys.argv[1] if len(sys.argv) > 1 else None)
     os.makedirs(os.path.join(servers.WORK, "runs"), exist_ok=True)
     scratch = tempfile.mkdtemp(prefix="faults-", dir=os.path.join(servers.WORK, "runs"))
-    try:
+
+    def server_alone(stage):
         bad_starts(stage, scratch)
         what_if(stage, scratch)
         broken_files(stage)
-        workers(stage, scratch)
         vanished(stage, scratch)
         killed(stage, scratch)
-        terminal.run(stage, scratch, lambda: samples("clips"))
-        bench_faults.run(stage)
-        disks_faults.run(stage, lambda: samples("clips"))
+    groups = {
+        "server": server_alone,
+        "workers": lambda stage: workers(stage, scratch),
+        **disks_faults.groups(lambda: samples("clips")),
+        "terminal": lambda stage: terminal.run(stage, scratch, lambda: samples("clips")),
+        "bench": bench_faults.run,
+    }
+    try:
+        report.beside(stage, os.path.abspath(__file__), groups, AT_ONCE)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return stage.finish()

@@ -93,8 +93,9 @@ def program_for(uid):
         source, target = os.path.join(folder, name), os.path.join(into, name)
         if not os.path.exists(target) or os.stat(source).st_mtime_ns != os.stat(target).st_mtime_ns:
             # Aside and moved: an older copy may still run.
-            shutil.copy2(source, target + ".part")
-            os.replace(target + ".part", target)
+            part = "%s.%d.part" % (target, os.getpid())
+            shutil.copy2(source, part)
+            os.replace(part, target)
     return os.path.join(into, os.path.basename(PROGRAM))
 
 
