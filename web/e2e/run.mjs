@@ -13,19 +13,39 @@ mkdirSync(shots, { recursive: true });
 if (!existsSync(join(here, "..", "dist", "index.html"))) throw new Error("web/dist is missing: npm run build first");
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-const browser = await chromium.launch({
+/** How many cases run beside each other, each in a browser of its own: most of a case is waiting. */
+const LANES = Number(process.env.LANES ?? 2);
+const launch = () => chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
   args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--autoplay-policy=no-user-gesture-required"],
 });
 
-const results = { passed: 0, failed: 0 };
 const only = process.argv[2];
+/** The cases in order, and what each came to once it has run: its lines, and whether they are good. */
+const cases = [];
 
-async function test(name, { size = { width: 1440, height: 900 }, account = true, signIn = true, storage, file } = {}, body) {
+/** Adds a case; `run` at the end of this file runs them. */
+function test(name, options, body) {
   if (only && !name.includes(only)) return;
+  cases.push({ name, options, body });
+}
+
+async function one(browser, name, { size = { width: 1440, height: 900 }, account = true, signIn = true, storage, file } = {}, body) {
   const mock = await startMock({ account, storage, file });
-  const context = await browser.newContext({ viewport: size, baseURL: mock.url, colorScheme: "dark" });
-  const page = await context.newPage();
+  // A mock that is left open would keep this program running: it ends also when the browser is gone.
+  const context = await browser.newContext({ viewport: size, baseURL: mock.url, colorScheme: "dark" }).catch(async (error) => {
+    await mock.close();
+    throw error;
+  });
+  try {
+    return await inPage(await context.newPage(), mock, name, signIn, body);
+  } finally {
+    await context.close().catch(() => undefined);
+    await mock.close();
+  }
+}
+
+async function inPage(page, mock, name, signIn, body) {
   page.setDefaultTimeout(15_000);
   const faults = [];
   page.on("pageerror", (e) => faults.push(`page: ${e.message}`));
@@ -37,33 +57,54 @@ async function test(name, { size = { width: 1440, height: 900 }, account = true,
   page.on("request", (r) => {
     if (!r.url().startsWith(mock.url) && !/^(blob|data):/.test(r.url())) faults.push(`foreign request: ${r.url()}`);
   });
-  const t = tools(page, mock);
+  const said = [];
+  const t = tools(page, mock, said);
+  const began = performance.now();
   try {
     if (signIn) await t.signIn();
     await body(t);
     if (faults.length > 0) throw new Error(faults.join("\n"));
-    results.passed += 1;
-    process.stdout.write(`ok      ${name}\n`);
+    return { good: true, text: `${said.join("")}ok      ${name} (${((performance.now() - began) / 1000).toFixed(1)} s)\n` };
   } catch (error) {
-    results.failed += 1;
-    process.stdout.write(`FAILED  ${name}\n${String(error.stack ?? error).replace(/^/gm, "        ")}\n${faults.map((f) => `        ${f}\n`).join("")}`);
     await page.screenshot({ path: join(shots, `failed-${name.replace(/\W+/g, "-").slice(0, 60)}.png`) }).catch(() => undefined);
-  } finally {
-    await context.close();
-    await mock.close();
+    return { good: false, text: `${said.join("")}FAILED  ${name}\n${String(error.stack ?? error).replace(/^/gm, "        ")}\n${faults.map((f) => `        ${f}\n`).join("")}` };
   }
+}
+
+/** Runs the cases, some at a time, and prints them in the order in which they stand here. */
+async function run() {
+  let next = 0;
+  let printed = 0;
+  const lane = async () => {
+    const browser = await launch();
+    try {
+      while (next < cases.length) {
+        const own = cases[next++];
+        own.result = await one(browser, own.name, own.options, own.body).catch((error) => ({ good: false, text: `FAILED  ${own.name}\n        ${error.stack ?? error}\n` }));
+        while (cases[printed]?.result) process.stdout.write(cases[printed++].result.text);
+      }
+    } finally {
+      await browser.close();
+    }
+  };
+  await Promise.all(Array.from({ length: Math.max(1, Math.min(LANES, cases.length)) }, lane));
+  const passed = cases.filter((c) => c.result?.good).length;
+  process.stdout.write(`${passed} passed, ${cases.length - passed} failed\n`);
+  process.exitCode = passed === cases.length ? 0 : 1;
 }
 
 function check(truth, text) {
   if (!truth) throw new Error(text);
 }
 
-function tools(page, mock) {
+function tools(page, mock, said) {
   const id = (name) => page.getByTestId(name);
   const t = {
     page,
     mock,
     id,
+    /** A line above the case's own. */
+    say: (text) => said.push(`        ${text}\n`),
     shot: (name, whole = false) => page.screenshot({ path: join(shots, `${name}.png`), fullPage: whole }),
     go: async (hash) => {
       await page.goto(`/#${hash}`);
@@ -108,7 +149,7 @@ function tools(page, mock) {
   return t;
 }
 
-await test("the first run makes an account and enters", { account: false, signIn: false }, async (t) => {
+test("the first run makes an account and enters", { account: false, signIn: false }, async (t) => {
   const refused = [];
   t.page.on("response", (r) => r.status() >= 400 && refused.push(r.url()));
   await t.page.goto("/");
@@ -127,7 +168,7 @@ await test("the first run makes an account and enters", { account: false, signIn
   await t.page.getByRole("navigation", { name: "Main" }).waitFor();
 });
 
-await test("a wrong password is told, the right one enters, sign out leaves", { signIn: false }, async (t) => {
+test("a wrong password is told, the right one enters, sign out leaves", { signIn: false }, async (t) => {
   await t.page.goto("/");
   const form = t.id("login-form");
   await form.locator("[name=username]").fill("ada");
@@ -142,7 +183,7 @@ await test("a wrong password is told, the right one enters, sign out leaves", { 
   await form.waitFor();
 });
 
-await test("home shows what was begun, what follows and what is new", {}, async (t) => {
+test("home shows what was begun, what follows and what is new", {}, async (t) => {
   await t.page.getByRole("heading", { name: "Continue watching" }).waitFor();
   await t.page.getByRole("heading", { name: "Next up" }).waitFor();
   check((await t.id("card").first().getAttribute("href")).startsWith("#/item/"), "a card leads to the title");
@@ -151,7 +192,7 @@ await test("home shows what was begun, what follows and what is new", {}, async 
   await t.accessible();
 });
 
-await test("the grid draws a part of 1,206 titles, searches and is walked by keys", {}, async (t) => {
+test("the grid draws a part of 1,206 titles, searches and is walked by keys", {}, async (t) => {
   await t.page.getByTestId("library-link").first().click();
   const grid = t.id("grid");
   await grid.getByTestId("card").first().waitFor();
@@ -171,7 +212,7 @@ await test("the grid draws a part of 1,206 titles, searches and is walked by key
   check(t.page.url().includes("search=long"), "the search is in the address");
 });
 
-await test("a scan shows its progress while titles are there", {}, async (t) => {
+test("a scan shows its progress while titles are there", {}, async (t) => {
   await t.go("/settings");
   await t.id("scan").first().click();
   await t.id("scan-progress").first().waitFor();
@@ -179,7 +220,7 @@ await test("a scan shows its progress while titles are there", {}, async (t) => 
   await t.page.waitForFunction(() => !document.querySelector("[data-testid=scan-progress]"));
 });
 
-await test("settings list what could not be read, with the reason, and add a library", {}, async (t) => {
+test("settings list what could not be read, with the reason, and add a library", {}, async (t) => {
   await t.go("/settings");
   await t.id("unreadable").click();
   await t.id("unreadable-list").getByText("the file is empty").waitFor();
@@ -193,7 +234,7 @@ await test("settings list what could not be read, with the reason, and add a lib
   await t.id("library").nth(2).getByText("/srv/more").waitFor();
 });
 
-await test("an item's page has its facts, its tracks and the disks that hold it", {}, async (t) => {
+test("an item's page has its facts, its tracks and the disks that hold it", {}, async (t) => {
   await t.go("/item/resume");
   await t.id("resume").waitFor();
   check((await t.id("resume").innerText()).includes("0:17"), "resume says where");
@@ -207,7 +248,7 @@ await test("an item's page has its facts, its tracks and the disks that hold it"
   check((await t.id("resume").count()) === 0, "what was watched starts anew");
 });
 
-await test("a show leads to seasons and episodes", {}, async (t) => {
+test("a show leads to seasons and episodes", {}, async (t) => {
   await t.go("/item/show");
   await t.page.getByRole("region", { name: "Seasons" }).getByTestId("card").first().click();
   await t.page.getByRole("region", { name: "Episodes" }).getByTestId("card").first().waitFor();
@@ -215,7 +256,7 @@ await test("a show leads to seasons and episodes", {}, async (t) => {
   await t.accessible();
 });
 
-await test("a title says how it would play on another client, and why", {}, async (t) => {
+test("a title says how it would play on another client, and why", {}, async (t) => {
   await t.go("/item/plain");
   await t.id("plays-sentence").getByText("Chrome plays the file as it is.").waitFor();
   check(typeof t.calls("POST /items/plain/decide")[0].body.client.profile === "object", "this browser is asked what it can");
@@ -227,7 +268,7 @@ await test("a title says how it would play on another client, and why", {}, asyn
   await t.accessible();
 });
 
-await test("a file plays as it is, is sought in, reports and ends its session", {}, async (t) => {
+test("a file plays as it is, is sought in, reports and ends its session", {}, async (t) => {
   await t.go("/item/plain");
   await t.id("play").click();
   await t.plays();
@@ -235,7 +276,7 @@ await test("a file plays as it is, is sought in, reports and ends its session", 
   check((await t.id("method").innerText()).includes("Direct play"), "the method is told");
   const sent = t.calls("POST /items/plain/play")[0].body.client.profile;
   check(sent.direct_play.some((d) => d.container === "mp4" && d.video.includes("h264") && d.audio.includes("aac")), "the profile is asked of the browser");
-  if (process.env.SHOW_PROFILE) process.stdout.write(`${JSON.stringify(sent, null, 1)}\n`);
+  if (process.env.SHOW_PROFILE) t.say(JSON.stringify(sent, null, 1));
   check(!JSON.stringify(sent).includes("hevc"), "what the browser does not decode is not in it");
   await t.shot("player");
   await t.page.keyboard.press("5");
@@ -261,7 +302,7 @@ await test("a file plays as it is, is sought in, reports and ends its session", 
   check(t.calls("DELETE /sessions/s1").length === 1, "leaving ends the session");
 });
 
-await test("HLS plays through hls.js from where it was left", {}, async (t) => {
+test("HLS plays through hls.js from where it was left", {}, async (t) => {
   await t.go("/watch/hls?t=21");
   await t.plays(21);
   check((await t.id("player").getAttribute("data-engine")) === "hls.js", "hls.js carries it");
@@ -276,7 +317,7 @@ await test("HLS plays through hls.js from where it was left", {}, async (t) => {
   });
 });
 
-await test("subtitles in text are shown on the spot, those in pictures ask for another stream", {}, async (t) => {
+test("subtitles in text are shown on the spot, those in pictures ask for another stream", {}, async (t) => {
   await t.go("/watch/plain?t=2");
   await t.plays(2);
   await t.page.keyboard.press("c");
@@ -292,7 +333,7 @@ await test("subtitles in text are shown on the spot, those in pictures ask for a
   await t.plays(2);
 });
 
-await test("another sound track and another quality go on from where it was", {}, async (t) => {
+test("another sound track and another quality go on from where it was", {}, async (t) => {
   await t.go("/watch/plain?t=12");
   await t.plays(12.5);
   await t.page.mouse.move(400, 400);
@@ -313,7 +354,7 @@ await test("another sound track and another quality go on from where it was", {}
 });
 
 for (const [item, what, codec] of [["hevc", "picture", "hevc"], ["eac3", "sound", "eac3"]]) {
-  await test(`a stream without ${what} is found out and another one is played`, {}, async (t) => {
+  test(`a stream without ${what} is found out and another one is played`, {}, async (t) => {
     await t.go(`/watch/${item}?t=0`);
     await t.page.waitForFunction(() => document.querySelector("[data-testid=player]")?.dataset.protocol === "hls", undefined, { timeout: 20_000 });
     await t.plays();
@@ -330,7 +371,7 @@ for (const [item, what, codec] of [["hevc", "picture", "hevc"], ["eac3", "sound"
   });
 }
 
-await test("a file that breaks off in the decoder goes on by the server's other way", {}, async (t) => {
+test("a file that breaks off in the decoder goes on by the server's other way", {}, async (t) => {
   await t.go("/watch/broken?t=0");
   await t.page.waitForFunction(() => document.querySelector("[data-testid=player]")?.dataset.protocol === "hls", undefined, { timeout: 20_000 });
   await t.plays();
@@ -339,7 +380,7 @@ await test("a file that breaks off in the decoder goes on by the server's other 
   check(t.calls("POST /items/broken/play").length === 1, "the server is not asked to begin anew");
 });
 
-await test("when every way has failed the viewer is told, and can try again", {}, async (t) => {
+test("when every way has failed the viewer is told, and can try again", {}, async (t) => {
   await t.go("/watch/hopeless?t=0");
   await t.page.waitForFunction(() => document.querySelector("[data-testid=player]")?.dataset.state === "failed", undefined, { timeout: 40_000 });
   await t.page.getByText("every way to play it was tried and failed").or(t.page.getByText("The browser could not decode the stream.")).or(t.page.getByText("The browser does not play this kind of file.")).first().waitFor();
@@ -350,7 +391,7 @@ await test("when every way has failed the viewer is told, and can try again", {}
   await t.page.getByRole("button", { name: "Try again" }).waitFor();
 });
 
-await test("muted and fast playing is not taken for a fault", {}, async (t) => {
+test("muted and fast playing is not taken for a fault", {}, async (t) => {
   await t.page.evaluate(() => localStorage.setItem("spindle.prefs", JSON.stringify({ muted: true })));
   await t.page.reload();
   await t.go("/watch/plain?t=3");
@@ -360,7 +401,7 @@ await test("muted and fast playing is not taken for a fault", {}, async (t) => {
   check(t.calls("POST /items/plain/play").length === 1, "the stream is left alone");
 });
 
-await test("a session that the server ended goes on with a new one", {}, async (t) => {
+test("a session that the server ended goes on with a new one", {}, async (t) => {
   await t.go("/watch/plain?t=6");
   await t.plays(6.5);
   await t.page.keyboard.press("k");
@@ -372,13 +413,13 @@ await test("a session that the server ended goes on with a new one", {}, async (
   await t.plays(6.5);
 });
 
-await test("what cannot be played is told with the reason", {}, async (t) => {
+test("what cannot be played is told with the reason", {}, async (t) => {
   await t.go("/watch/gone");
   await t.page.getByText("the folder of this title cannot be reached").waitFor();
   await t.shot("player-failed");
 });
 
-await test("the I/O view shows each disk while it plays and afterwards", { size: { width: 1720, height: 980 } }, async (t) => {
+test("the I/O view shows each disk while it plays and afterwards", { size: { width: 1720, height: 980 } }, async (t) => {
   await t.go("/watch/plain?t=0");
   await t.plays();
   t.mock.age("s1", 38);
@@ -406,7 +447,7 @@ await test("the I/O view shows each disk while it plays and afterwards", { size:
   await t.accessible();
 });
 
-await test("a file's map is drawn, looked at closer by mouse and keys, and read out", {}, async (t) => {
+test("a file's map is drawn, looked at closer by mouse and keys, and read out", {}, async (t) => {
   await t.go("/item/plain");
   await t.id("band").waitFor();
   check((await t.id("layout").innerText()).includes("It lies on 4 disks, in 34 pieces, spread evenly; each byte has 2 copies."), "the sentence");
@@ -440,7 +481,7 @@ await test("a file's map is drawn, looked at closer by mouse and keys, and read 
   await t.accessible();
 });
 
-await test("a file in 50,000 pieces is drawn at once", { file: "shattered" }, async (t) => {
+test("a file in 50,000 pieces is drawn at once", { file: "shattered" }, async (t) => {
   await t.go("/item/plain");
   await t.id("band").waitFor();
   check((await t.id("layout").innerText()).includes("50,000 pieces"), "all are counted");
@@ -454,11 +495,11 @@ await test("a file in 50,000 pieces is drawn at once", { file: "shattered" }, as
     }
     return (performance.now() - from) / 8;
   });
-  process.stdout.write(`        50,000 pieces: ${ms.toFixed(1)} ms a picture\n`);
+  t.say(`50,000 pieces: ${ms.toFixed(1)} ms a picture`);
   await t.shot("layout-shattered", true);
 });
 
-await test("a map that is not exact says why", { file: "inexact" }, async (t) => {
+test("a map that is not exact says why", { file: "inexact" }, async (t) => {
   await t.go("/item/plain");
   await t.id("layout").waitFor();
   check((await t.id("layout-exact").innerText()) === "Not exact", "not exact");
@@ -466,7 +507,7 @@ await test("a map that is not exact says why", { file: "inexact" }, async (t) =>
   check((await t.id("band").count()) === 0, "nothing is drawn that is not known");
 });
 
-await test("a disk that fails, guessed stretches and reads for lost bytes are told, and two sessions compared", {}, async (t) => {
+test("a disk that fails, guessed stretches and reads for lost bytes are told, and two sessions compared", {}, async (t) => {
   for (const item of ["plain", "resume"]) {
     await t.go(`/watch/${item}?t=0`);
     await t.plays();
@@ -520,7 +561,7 @@ async function played(t, item, seconds = 38) {
   return id;
 }
 
-await test("the stripe view: verdict, what was read when on the file's map, one moment in every picture", {}, async (t) => {
+test("the stripe view: verdict, what was read when on the file's map, one moment in every picture", {}, async (t) => {
   const id = await played(t, "plain");
   await t.go(`/history/${id}`);
   await t.id("band").waitFor();
@@ -578,7 +619,7 @@ await test("the stripe view: verdict, what was read when on the file's map, one 
   await t.accessible();
 });
 
-await test("a record of an older version shows what it has and says what it lacks", {}, async (t) => {
+test("a record of an older version shows what it has and says what it lacks", {}, async (t) => {
   const id = await played(t, "hls");
   await t.go(`/history/${id}`);
   await t.id("io-old").waitFor();
@@ -598,7 +639,7 @@ await test("a record of an older version shows what it has and says what it lack
   await t.accessible();
 });
 
-await test("a session without a record says why, alone and beside another", {}, async (t) => {
+test("a session without a record says why, alone and beside another", {}, async (t) => {
   await t.go("/history/lost");
   await t.page.getByText("There is no record of this session").waitFor();
   await t.page.getByText("recording was switched off while it played").waitFor();
@@ -611,7 +652,7 @@ await test("a session without a record says why, alone and beside another", {}, 
   await t.accessible();
 });
 
-await test("two sessions side by side: words first, one moment for both", {}, async (t) => {
+test("two sessions side by side: words first, one moment for both", {}, async (t) => {
   const [a, b] = [await played(t, "plain", 2), await played(t, "resume", 38)];
   await t.go(`/compare?a=${a}&b=${b}`);
   await t.id("compare-words").waitFor();
@@ -636,7 +677,7 @@ await test("two sessions side by side: words first, one moment for both", {}, as
   await t.shot("side-by-side-phone", true);
 });
 
-await test("all streams at once on one pool: a lane each on one axis, who is on which disk", {}, async (t) => {
+test("all streams at once on one pool: a lane each on one axis, who is on which disk", {}, async (t) => {
   for (const item of ["plain", "resume"]) {
     const other = await t.page.context().newPage();
     await other.goto(`/#/watch/${item}?t=0`);
@@ -666,7 +707,7 @@ await test("all streams at once on one pool: a lane each on one axis, who is on 
   await t.accessible();
 });
 
-await test("sound and subtitles are chosen once for every title", {}, async (t) => {
+test("sound and subtitles are chosen once for every title", {}, async (t) => {
   await t.go("/settings");
   await t.id("audio_languages-0").selectOption("deu");
   await t.id("audio_languages-1").selectOption("eng");
@@ -683,13 +724,13 @@ await test("sound and subtitles are chosen once for every title", {}, async (t) 
   await t.accessible();
 });
 
-await test("on a telephone every part of the page is in reach without scrolling sideways", { size: { width: 390, height: 844 } }, async (t) => {
+test("on a telephone every part of the page is in reach without scrolling sideways", { size: { width: 390, height: 844 } }, async (t) => {
   const outside = await t.page.getByRole("navigation", { name: "Main" }).getByRole("link").evaluateAll((all) => all.filter((a) => a.getBoundingClientRect().right > innerWidth || a.getBoundingClientRect().height < 44).map((a) => a.textContent.trim()));
   await t.shot("home-390");
   check(outside.length === 0, `out of reach or too small: ${outside}`);
 });
 
-await test("light and dark are chosen in the settings, and kept; the player stays dark", {}, async (t) => {
+test("light and dark are chosen in the settings, and kept; the player stays dark", {}, async (t) => {
   await t.go("/settings");
   await t.id("theme-light").click();
   const ground = () => t.page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
@@ -708,7 +749,7 @@ await test("light and dark are chosen in the settings, and kept; the player stay
   check((await t.page.evaluate(() => getComputedStyle(document.querySelector("[data-testid=player]")).color)) === "rgb(233, 238, 245)", "light words on dark");
 });
 
-await test("played to its end it offers what comes next", {}, async (t) => {
+test("played to its end it offers what comes next", {}, async (t) => {
   await t.go("/watch/ep-1-4?t=38");
   await t.plays(38);
   await t.page.waitForFunction(() => document.querySelector("[data-testid=player]").dataset.state === "ended");
@@ -717,7 +758,7 @@ await test("played to its end it offers what comes next", {}, async (t) => {
   check(t.calls("DELETE /sessions/s1").length === 1, "the session ends");
 });
 
-await test("now playing shows a stream of another window with its disks", {}, async (t) => {
+test("now playing shows a stream of another window with its disks", {}, async (t) => {
   const other = await t.page.context().newPage();
   await other.goto("/#/watch/plain?t=0");
   await other.getByTestId("video").waitFor();
@@ -732,7 +773,7 @@ await test("now playing shows a stream of another window with its disks", {}, as
   await t.accessible();
 });
 
-await test("storage shows the pool down to its disks, with rates that move", {}, async (t) => {
+test("storage shows the pool down to its disks, with rates that move", {}, async (t) => {
   await t.go("/storage");
   await t.id("topology-disk").first().waitFor();
   check((await t.id("volume").count()) === 1, "two libraries on one pool are one pool");
@@ -765,7 +806,7 @@ const POOLS = {
   wall: { disks: 24, says: "18 of 24 disks at once", bad: "md1 is degraded", lost: "sdn" },
 };
 for (const [pool, want] of Object.entries(POOLS)) {
-  await test(`storage shows ${pool} on every screen`, { storage: pool }, async (t) => {
+  test(`storage shows ${pool} on every screen`, { storage: pool }, async (t) => {
     await t.go("/storage");
     await t.id("topology-disk").first().waitFor();
     check((await t.id("topology-disk").count()) === want.disks, `${want.disks} disks, not ${await t.id("topology-disk").count()}`);
@@ -795,7 +836,7 @@ for (const [pool, want] of Object.entries(POOLS)) {
   });
 }
 
-await test("what happens to a disk is told on every page, and kept on the storage page", { storage: "raid10" }, async (t) => {
+test("what happens to a disk is told on every page, and kept on the storage page", { storage: "raid10" }, async (t) => {
   await t.id("storage-sum").count();
   t.mock.send("notice", { code: "disk", disk: "sdd", text: "sdd: it was taken out while it was read", at: new Date().toISOString() });
   await t.page.getByText("sdd: it was taken out").first().waitFor();
@@ -809,7 +850,7 @@ await test("what happens to a disk is told on every page, and kept on the storag
   await t.accessible();
 });
 
-await test("experiments are listed, drawn, saved, removed and stand side by side", {}, async (t) => {
+test("experiments are listed, drawn, saved, removed and stand side by side", {}, async (t) => {
   await t.go("/experiments");
   await t.id("experiment-entry").first().waitFor();
   check((await t.id("experiment-entry").count()) === 10, "all of them");
@@ -879,7 +920,7 @@ await test("experiments are listed, drawn, saved, removed and stand side by side
   await t.page.waitForFunction(() => document.querySelectorAll("[data-testid=experiment-entry]").length === 9);
 });
 
-await test("the network is measured from the page, both ways, and kept", {}, async (t) => {
+test("the network is measured from the page, both ways, and kept", {}, async (t) => {
   await t.go("/experiments");
   await t.id("net-run").click();
   await t.page.getByText("Measured from the page.").waitFor({ timeout: 60_000 });
@@ -891,7 +932,7 @@ await test("the network is measured from the page, both ways, and kept", {}, asy
   await t.accessible();
 });
 
-await test("now playing shows streams across disks", { storage: "zfs" }, async (t) => {
+test("now playing shows streams across disks", { storage: "zfs" }, async (t) => {
   await t.go("/sessions");
   await t.id("matrix").waitFor();
   await t.page.waitForTimeout(6000);
@@ -900,7 +941,7 @@ await test("now playing shows streams across disks", { storage: "zfs" }, async (
   await t.accessible();
 });
 
-await test("storage does not move while its figures do", { storage: "zfs" }, async (t) => {
+test("storage does not move while its figures do", { storage: "zfs" }, async (t) => {
   await t.go("/storage");
   await t.id("topology-disk").first().waitFor();
   await t.page.waitForTimeout(2500);
@@ -916,7 +957,7 @@ await test("storage does not move while its figures do", { storage: "zfs" }, asy
 });
 
 const phone = { width: 390, height: 844 };
-await test("on a phone nothing is wider than the page", { size: phone }, async (t) => {
+test("on a phone nothing is wider than the page", { size: phone }, async (t) => {
   for (const [name, hash] of [["home", "/"], ["library", "/library/lib-films"], ["item", "/item/plain"], ["storage", "/storage"], ["settings", "/settings"]]) {
     await t.go(hash);
     await t.page.waitForTimeout(700);
@@ -933,7 +974,7 @@ await test("on a phone nothing is wider than the page", { size: phone }, async (
   await t.shot("phone-io");
 });
 
-await test("every control of the player is in reach beside the I/O view and on a phone", {}, async (t) => {
+test("every control of the player is in reach beside the I/O view and on a phone", {}, async (t) => {
   for (const [width, height] of [[1440, 900], [1280, 800], [1100, 800], [800, 1000], [390, 844], [360, 640]]) {
     await t.page.setViewportSize({ width, height });
     await t.go("/watch/plain?t=1");
@@ -948,12 +989,10 @@ await test("every control of the player is in reach beside the I/O view and on a
   }
 });
 
-await test("on a television the grid fills the screen", { size: { width: 3840, height: 2160 } }, async (t) => {
+test("on a television the grid fills the screen", { size: { width: 3840, height: 2160 } }, async (t) => {
   await t.go("/library/lib-films");
   await t.id("grid").getByTestId("card").first().waitFor();
   await t.shot("tv-library");
 });
 
-await browser.close();
-process.stdout.write(`${results.passed} passed, ${results.failed} failed\n`);
-process.exitCode = results.failed > 0 ? 1 : 0;
+await run();
