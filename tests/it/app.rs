@@ -4,7 +4,6 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -137,24 +136,27 @@ pub(crate) fn worker_program() -> PathBuf {
     dir.join("spindle-transcode")
 }
 
-/// Ten seconds of H.264 and AAC in MP4, made once.
+/// Ten seconds of H.264 and AAC in MP4. Made once for all tests, also where each is a process of its own, and
+/// made anew when what it is made of changes.
 pub(crate) fn film() -> PathBuf {
-    static FILM: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
-    FILM.get_or_init(|| {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let path = dir.path().join("film.mp4");
+    const MADE_OF: &str = "-f lavfi -i testsrc2=s=320x180:r=25:d=10 -f lavfi -i sine=440:d=10 \
+                           -c:v libx264 -g 50 -pix_fmt yuv420p -c:a aac -movflags +faststart";
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let path = folder.join(format!("film-{}.mp4", &blake3::hash(MADE_OF.as_bytes()).to_hex()[..16]));
+    if !path.exists() {
+        // Aside and moved: nobody finds half a film. Two that make it at once make the same.
+        let dir = tempfile::tempdir_in(folder).expect("a temporary folder");
+        let part = dir.path().join("film.mp4");
         let status = Command::new("ffmpeg")
-            .args(["-v", "error", "-f", "lavfi", "-i", "testsrc2=s=320x180:r=25:d=10"])
-            .args(["-f", "lavfi", "-i", "sine=440:d=10", "-c:v", "libx264", "-g", "50"])
-            .args(["-pix_fmt", "yuv420p", "-c:a", "aac", "-movflags", "+faststart"])
-            .arg(&path)
+            .args(["-v", "error"])
+            .args(MADE_OF.split_whitespace())
+            .arg(&part)
             .status()
             .expect("ffmpeg runs");
         assert!(status.success(), "ffmpeg makes the film");
-        (dir, path)
-    })
-    .1
-    .clone()
+        std::fs::rename(&part, &path).expect("the film is moved");
+    }
+    path
 }
 
 /// A client of the API, and of raw HTTP.

@@ -143,45 +143,8 @@ fn source(name: &'static str, arguments: &str) -> Source {
     Source { name, arguments: arguments.to_owned(), copies: true, apart_s: 0.0 }
 }
 
-fn sources() -> Vec<Source> {
-    let av = format!("{PICTURE} {SOUND}");
-    vec![
-        // B pictures, an edit list, priming.
-        source("edit.mp4", &format!("{av} {H264} -c:a aac")),
-        // No edit list, no index.
-        source("fragments.mp4", &format!("{av} {H264} -c:a aac -movflags frag_keyframe+empty_moov")),
-        source("open.mkv", &format!("{av} {H264} -x264-params open-gop=1:bframes=3 -c:a ac3")),
-        // CRA pictures with leading ones.
-        source(
-            "open-hevc.mkv",
-            &format!(
-                "{av} -c:v libx265 -preset ultrafast -x265-params log-level=error:keyint=50:bframes=3:pools=none -c:a eac3"
-            ),
-        ),
-        source("blu-ray.m2ts", &format!("{av} {H264} -c:a ac3 -f mpegts -mpegts_m2ts_mode 1")),
-        // The clock of 33 bits begins anew some six seconds in (2^33 / 90,000 = 95,443.7 s).
-        source("wrap.ts", &format!("{av} {H264} -c:a mp2 -output_ts_offset 95436 -f mpegts")),
-        // Neither length nor Cues.
-        source("no-cues.mkv", &format!("{av} {H264} -c:a aac -f matroska -live 1")),
-        // The rate falls from 25 to 5 pictures a second.
-        source(
-            "varies.mkv",
-            &format!("{PICTURE},select=lt(t\\,6)+not(mod(n\\,5)) {SOUND} -vsync 0 {H264} -c:a aac"),
-        ),
-        // Pictures without a time of their own.
-        Source {
-            copies: false,
-            ..source("no-times.avi", &format!("{av} -c:v mpeg4 -q:v 4 -bf 2 -g 50 -c:a mp3"))
-        },
-        Source {
-            apart_s: 0.3,
-            ..source("late-sound.mkv", &format!("{PICTURE} -itsoffset 0.3 {SOUND} {H264} -c:a aac"))
-        },
-        Source {
-            apart_s: -0.3,
-            ..source("late-picture.mkv", &format!("-itsoffset 0.3 {PICTURE} {SOUND} {H264} -c:a aac"))
-        },
-    ]
+fn av() -> String {
+    format!("{PICTURE} {SOUND}")
 }
 
 /// One film in one way: from a jump into its middle on, then whole.
@@ -227,25 +190,78 @@ async fn plays_in_step(lab: &Lab, source: &Source, path: &Path, copied: bool) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn sound_is_in_step_from_the_start_and_after_a_jump_whatever_tells_the_times() {
+/// One film, copied and encoded, from the start and after a jump.
+async fn is_in_step(source: Source) {
     let mut failed = Vec::new();
-    for source in sources() {
-        let lab = Lab::new();
-        let path = lab.make(source.name, &source.arguments);
-        for copied in [true, false] {
-            if copied && !source.copies {
-                continue;
-            }
-            // All of them are looked at before the test says no.
-            let done = std::panic::AssertUnwindSafe(plays_in_step(&lab, &source, &path, copied));
-            if let Err(panic) = caught(done).await {
-                failed.push(panic);
-            }
+    let lab = Lab::new();
+    let path = lab.make(source.name, &source.arguments);
+    for copied in [true, false] {
+        if copied && !source.copies {
+            continue;
         }
-        lab.close().await;
+        // Both are looked at before the test says no.
+        let done = std::panic::AssertUnwindSafe(plays_in_step(&lab, &source, &path, copied));
+        if let Err(panic) = caught(done).await {
+            failed.push(panic);
+        }
     }
+    lab.close().await;
     assert!(failed.is_empty(), "{failed:#?}");
+}
+
+/// A test for each film: sound is in step from the start and after a jump, whatever tells the times.
+macro_rules! in_step {
+    ($($(#[$about:meta])* $name:ident: $source:expr;)*) => {
+        $($(#[$about])*
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $name() {
+            is_in_step($source).await;
+        })*
+    };
+}
+
+in_step! {
+    /// B pictures, an edit list, priming.
+    sound_is_in_step_where_an_edit_list_tells: source("edit.mp4", &format!("{} {H264} -c:a aac", av()));
+    /// No edit list, no index.
+    sound_is_in_step_in_fragments:
+        source("fragments.mp4", &format!("{} {H264} -c:a aac -movflags frag_keyframe+empty_moov", av()));
+    sound_is_in_step_with_open_groups:
+        source("open.mkv", &format!("{} {H264} -x264-params open-gop=1:bframes=3 -c:a ac3", av()));
+    /// CRA pictures with leading ones.
+    sound_is_in_step_with_open_groups_of_hevc: source(
+        "open-hevc.mkv",
+        &format!(
+            "{} -c:v libx265 -preset ultrafast -x265-params log-level=error:keyint=50:bframes=3:pools=none -c:a eac3",
+            av()
+        ),
+    );
+    sound_is_in_step_on_a_blu_ray:
+        source("blu-ray.m2ts", &format!("{} {H264} -c:a ac3 -f mpegts -mpegts_m2ts_mode 1", av()));
+    /// The clock of 33 bits begins anew some six seconds in (2^33 / 90,000 = 95,443.7 s).
+    sound_is_in_step_when_the_clock_wraps:
+        source("wrap.ts", &format!("{} {H264} -c:a mp2 -output_ts_offset 95436 -f mpegts", av()));
+    /// Neither length nor Cues.
+    sound_is_in_step_without_cues:
+        source("no-cues.mkv", &format!("{} {H264} -c:a aac -f matroska -live 1", av()));
+    /// The rate falls from 25 to 5 pictures a second.
+    sound_is_in_step_at_a_varying_rate: source(
+        "varies.mkv",
+        &format!("{PICTURE},select=lt(t\\,6)+not(mod(n\\,5)) {SOUND} -vsync 0 {H264} -c:a aac"),
+    );
+    /// Pictures without a time of their own.
+    sound_is_in_step_with_pictures_without_times: Source {
+        copies: false,
+        ..source("no-times.avi", &format!("{} -c:v mpeg4 -q:v 4 -bf 2 -g 50 -c:a mp3", av()))
+    };
+    sound_is_in_step_when_it_begins_late: Source {
+        apart_s: 0.3,
+        ..source("late-sound.mkv", &format!("{PICTURE} -itsoffset 0.3 {SOUND} {H264} -c:a aac"))
+    };
+    sound_is_in_step_when_the_picture_begins_late: Source {
+        apart_s: -0.3,
+        ..source("late-picture.mkv", &format!("-itsoffset 0.3 {PICTURE} {SOUND} {H264} -c:a aac"))
+    };
 }
 
 /// Runs a future to its end or its panic, whose message it gives.
