@@ -80,7 +80,7 @@ pub(crate) fn kernel_number((major, minor): (u32, u32)) -> u32 {
 }
 
 impl Device {
-    fn start(mount: Mount) -> Result<Self, StorageError> {
+    pub(crate) fn start(mount: Mount) -> Result<Self, StorageError> {
         let name = mount.source.rsplit('/').next().unwrap_or("disk").to_owned();
         Ok(Self { pool: Pool::start(&name)?, mount, plan: OnceLock::new() })
     }
@@ -368,6 +368,14 @@ impl Plan {
         let Source::Zfs { leaves, .. } = &self.source else { return Vec::new() };
         let disks = volume::zfs_caches(leaves);
         disks.into_iter().filter_map(|d| Some(self.disks.get(d)?.number)).collect()
+    }
+
+    /// Why no disk of this machine is below it, where that is known: a network's.
+    pub(crate) fn is_elsewhere(&self) -> Option<&str> {
+        match &self.source {
+            Source::Unknown(why) if self.disks.is_empty() => Some(why),
+            _ => None,
+        }
     }
 
     /// Whether a disk of it was gone when it was resolved.

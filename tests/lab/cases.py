@@ -25,11 +25,13 @@ class Case:
         self.exact, self.raw, self.busy, self.traced = more.pop("exact", True), more.pop("raw", True), more.pop("busy", ""), more.pop("traced", "all")
         # lost: shell that takes a disk away that nothing replaces: the stream must end, the server and its library stay.
         # needs: what the guest must have that Debian's kernel has not.
+        # share: the filesystem is exported to the machine itself by this protocol, and what is mounted is that.
         # patience: how many times the usual it may take. zdb loads a pool for half a minute on an emulated processor.
         self.patience = more.pop("patience", 1)
         # fresh: in a machine that has run nothing before it.
         self.fresh = more.pop("fresh", False)
         self.group, self.lost, self.needs = more.pop("group", "md"), more.pop("lost", ""), more.pop("needs", "")
+        self.share = more.pop("share", "")
         assert not more, more
 
     def as_json(self):
@@ -148,6 +150,14 @@ def other_cases():
                volume(1, 1, "simple", {"kind": "bcache"}, disk_nodes(2)), group="dm", exact=False, fresh=True)
 
 
+def share_cases():
+    """Mounts from over the network, with the server in the same machine: its reads of the disk are there to be seen, and no stream may claim them."""
+    for kind, level, server, export in (("nfs", "nfs4", "127.0.0.1", "/"), ("cifs", "cifs", "127.0.0.1", "films")):
+        yield Case(kind, {"nfs": "NFS 4.2 mount", "cifs": "SMB 3.1.1 mount"}[kind] + ", its server's disk", "true", "$D0", [0],
+                   volume(None, None, None, {"kind": "network", "level": level, "server": server, "export": export}),
+                   share=kind, group="share", exact=False, raw=False, needs="smb" if kind == "cifs" else "")
+
+
 def zfs(name, what, vdevs, numbers, expect, **more):
     """`vdevs` in the words of zpool create; z0 .. z5 are the disks."""
     # ZFS takes whole disks only where udev makes partitions for it: it gets linear devices over them.
@@ -174,7 +184,7 @@ def zfs_cases():
 
 
 def all_cases():
-    return [*plain_cases(), *md_cases(), *lvm_cases(), *other_cases(), *zfs_cases()]
+    return [*plain_cases(), *md_cases(), *lvm_cases(), *other_cases(), *share_cases(), *zfs_cases()]
 
 
 # What scripts/test boots, at most six: those of which every check that it makes has been seen to hold. The others are in `all`.

@@ -20,10 +20,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 os.environ.update(RIG_PROGRAM="/lab/spindle", RIG_WORK="/tmp/rig")
 import server as servers
+import shares
 import trace as tracing
 
 SOFT = "/test/soft.bin"
-OUT, MOUNT, FILMS = "/out", "/mnt/pool", "/mnt/pool/films"
+OUT, MOUNT, EXPORT, FILMS = "/out", "/mnt/pool", "/srv/export", "/mnt/pool/films"
 NOBODY = 65534
 TITLES = ["Alpha", "Beta", "Gamma"]
 MIB = 1 << 20
@@ -158,11 +159,20 @@ def mount(case, more=""):
         options += ["inode_readahead_blks=0", "no_prefetch_block_bitmaps"]
     if case["fs"] == "btrfs":
         options += ["device=" + top for top in case["devices"]]
-    shell("mount -t %s -o %s %s %s" % (case["fs"], ",".join(options), case["devices"][0], MOUNT))
+    at = EXPORT if case["share"] else MOUNT
+    os.makedirs(at, exist_ok=True)
+    shell("mount -t %s -o %s %s %s" % (case["fs"], ",".join(options), case["devices"][0], at))
+    if case["share"]:
+        shares.start(case["share"], EXPORT)
+        shares.mount(case["share"], MOUNT)
 
 
 def remount(case):
     os.sync()
+    if case["share"]:
+        shell("umount %s" % MOUNT)
+        shares.mount(case["share"], MOUNT)
+        return
     if case["fs"] == "zfs":
         shell("zpool export z")
         mount(case)
@@ -577,7 +587,16 @@ def in_child(case, plan, seconds):
     return "not over after %d s; waiting for a disk: %s" % (seconds, stacks or "nothing")
 
 
+def sign_of_life():
+    """For machine.py: a byte to the console every few seconds of this machine's own clock."""
+    while True:
+        with open("/dev/ttyS0", "w") as console:
+            console.write("\a")
+        time.sleep(5)
+
+
 def main():
+    threading.Thread(target=sign_of_life, daemon=True).start()
     plan = json.load(open(os.path.join(HERE, "plan.json")))
     for module in ("raid0", "raid1", "raid10", "raid456", "linear", "dm-mod", "dm-raid", "dm-mirror", "dm-crypt", "dm-writecache", "dm-cache-smq", "dm-thin-pool", "bcache", "btrfs", "xfs", "ext4", "xts", "aesni_intel"):
         subprocess.run(["modprobe", "-q", module])

@@ -68,7 +68,7 @@ def topology(case, evidence, said):
     for key in ("columns", "copies", "layout"):
         if want[key] is not None and said.get(key) != want[key]:
             wrong.append("%s is %s, built with %s" % (key, said.get(key), want[key]))
-    there = {evidence["names"][n] if n in evidence["names"] else evidence["names"][str(n)] for n in case["disks"]}
+    there = set() if case["share"] else {evidence["names"][n] if n in evidence["names"] else evidence["names"][str(n)] for n in case["disks"]}
     if not case["state"] and set(said.get("disks", [])) != there:
         wrong.append("disks are %s, built from %s" % (sorted(said.get("disks", [])), sorted(there)))
     found = list(nodes(said.get("node") or {}))
@@ -287,6 +287,8 @@ def said_by_disk(case, row):
 def record(case, evidence, row):
     """(what is wrong or None, the cell). Exact within 1 % of each disk, the map's estimate within 10 %."""
     seen, said = seen_by_disk(row), said_by_disk(case, row)
+    if case["share"]:
+        return elsewhere(row, said, seen)
     methods = sorted({viewer["record"]["attribution"] for viewer in row["viewers"]})
     cell = Cell(row["mode"], row["scenario"], "+".join(methods) or "none", dict(said), dict(seen), sum(viewer["record"]["read_bytes"] for viewer in row["viewers"]))
     if row["lost"]:
@@ -308,6 +310,20 @@ def record(case, evidence, row):
     if row["mode"] == "exact":
         return by_film(evidence, row, share), cell
     return None, cell
+
+
+def elsewhere(row, said, seen):
+    """The record of what came over the network: it names no disk and says why, though the server's disk was read for it here."""
+    records = [viewer["record"] for viewer in row["viewers"]]
+    cell = Cell(row["mode"], row["scenario"], "none", dict(said), dict(seen), sum(record["read_bytes"] for record in records))
+    wrong = None
+    if not sum(seen.values()):
+        wrong = "the server's disk was not read: the cache was not cold"
+    elif said or any(record["disks"] for record in records):
+        wrong = "it claims disks for what came over the network: %s" % said
+    elif not all(record["why"] for record in records):
+        wrong = "it names no disk and does not say why"
+    return wrong, cell
 
 
 def near(said, true, share):

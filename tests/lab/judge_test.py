@@ -7,7 +7,7 @@ import trace
 from report import check
 
 MIB = 1 << 20
-CASE = {"name": "x", "disks": [0, 1], "exact": True, "traced": "all", "busy": "", "state": "", "fs": "ext4",
+CASE = {"name": "x", "disks": [0, 1], "exact": True, "traced": "all", "busy": "", "state": "", "fs": "ext4", "share": "",
         "expect": cases.volume(1, 2, "mirror", cases.md("raid1", copies=2), cases.disk_nodes(2))}
 TREE = {"columns": 1, "copies": 2, "layout": "mirror", "disks": ["vda", "vdb"],
         "node": {"kind": "md", "name": "md0", "level": "raid1", "copies": 2, "children": [{"kind": "disk", "name": "vda", "children": []}, {"kind": "disk", "name": "vdb", "children": []}]}}

@@ -48,6 +48,7 @@ down() {
     set +e
     if command -v zpool >/dev/null; then zpool destroy -f z >/dev/null 2>&1; fi
     umount /mnt/pool 2>/dev/null || umount -l /mnt/pool 2>/dev/null
+    python3 -c 'import shares; shares.stop("/srv/export")'
     if [ -d /sys/fs/bcache ]; then
         for set in /sys/fs/bcache/*-*; do [ -e "$set/stop" ] && echo 1 > "$set/stop"; done
         for device in /sys/block/bcache*; do [ -e "$device/bcache/stop" ] && echo 1 > "$device/bcache/stop"; done

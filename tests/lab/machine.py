@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -28,7 +29,8 @@ PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 # With what each needs; "=" lines of modules.dep are followed. A name that the kernel has built in is no module there.
 MODULES = """virtio_pci virtio_blk virtio_scsi sd_mod loop xfs btrfs ext4 raid0 raid1 raid10 raid456 linear dm-mod dm-raid dm-mirror dm-crypt
-    dm-writecache dm-cache dm-cache-smq dm-thin-pool dm-snapshot bcache xts ecb cbc aes_generic sha256_generic algif_skcipher algif_hash aesni_intel crc32c_generic crc32c_intel zfs""".split()
+    dm-writecache dm-cache dm-cache-smq dm-thin-pool dm-snapshot bcache xts ecb cbc aes_generic sha256_generic algif_skcipher algif_hash aesni_intel crc32c_generic crc32c_intel zfs
+    nfsd nfsv4 cifs ksmbd cifs_arc4 md4 cmac sha512_generic ccm gcm ctr seqiv ghash_generic""".split()
 # Programs of the guest; `?` before one that only some cases need.
 PROGRAMS = """mdadm dmsetup lvm cryptsetup btrfs mkfs.btrfs mkfs.ext4 mkfs.xfs make-bcache sfdisk filefrag setpriv modprobe""".split()
 # Parts of Python's library that a guest never imports: they are half of its size.
@@ -36,6 +38,7 @@ NOT_NEEDED = set("""test idlelib lib2to3 ensurepip distutils pydoc_data tkinter 
     asyncio multiprocessing xmlrpc wsgiref sqlite3 curses dbm venv msilib zoneinfo pydoc.py turtle.py doctest.py pdb.py""".split())
 # The same for the parts that are machine code: each has libraries of its own.
 NO_DYNLOAD = re.compile(r"_(codecs_|sqlite3|curses|dbm|gdbm|tkinter|test|ctypes_test|xxtest|asyncio|multiprocessing|decimal|zoneinfo|lzma|bz2|crypt|uuid)|nis|ossaudiodev|audioop|readline|xxlimited|termios")
+LIBRARY_FOLDERS = ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu")
 # Starts the network's loopback, unpacks the job, runs it, and packs what it left.
 INIT = """#!/bin/busybox sh
 export PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin HOME=/ TERM=dumb
@@ -54,12 +57,20 @@ tar cf - -C /out . | dd of=$OUT bs=1M conv=fsync 2>/dev/null
 echo "DOWN $(cut -d' ' -f1 /proc/uptime)" > /dev/ttyS0
 poweroff -f
 """
-# What keeps a loaded host from looking like a broken machine to the guest's kernel.
-APPEND = "console=ttyS0 quiet panic=-1 no_timer_check nowatchdog rcupdate.rcu_cpu_stall_suppress=1 mitigations=off"
+# What keeps a loaded host from looking like a broken machine to the guest's kernel; and an NMI, which the monitor can send, makes it tell
+# what each processor is at (panic_print, bit 6).
+APPEND = "console=ttyS0 quiet panic=-1 no_timer_check nowatchdog rcupdate.rcu_cpu_stall_suppress=1 mitigations=off unknown_nmi_panic panic_print=64"
+# A guest gives a sign of life to its console every few seconds of its own (`guest.py`). One that has had this much of the host's
+# processors since the last stands still; seconds of the wall would also pass where the host is busy with others.
+STILL_CPU_S = 240
 
 
 class Unavailable(Exception):
     """The lab cannot run here; the text says why."""
+
+
+class StoodStill(RuntimeError):
+    """The whole guest, its clock too, stopped while its processors were busy: no program in it does that. The text holds what the processors were at."""
 
 
 def which(name):
@@ -221,11 +232,15 @@ def add_program(root, source, name):
 
 
 def libraries(program):
-    return re.findall(r"(/[^ ]+) \(0x", sh("ldd", program, check=False))
+    """Of a program that was only unpacked, its neighbours' too: they lie in the same tree."""
+    unpacked = program.split("/unpacked/")[0] + "/unpacked" if "/unpacked/" in program else ""
+    beside = {"LD_LIBRARY_PATH": ":".join(unpacked + folder for folder in LIBRARY_FOLDERS)} if unpacked else {}
+    found = subprocess.run(["ldd", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, **beside}).stdout
+    return re.findall(r"(/[^ ]+) \(0x", found)
 
 
 def add_library(root, path):
-    target = os.path.join(root, path.lstrip("/"))
+    target = os.path.join(root, path.split("/unpacked/")[-1].lstrip("/"))
     if os.path.exists(path) and not os.path.exists(target):
         os.makedirs(os.path.dirname(target), exist_ok=True)
         shutil.copy2(os.path.realpath(path), target)
@@ -284,6 +299,24 @@ def zfs_module(version):
     return path if os.path.exists(path) else None
 
 
+def smb_tools():
+    """[(where it is, where it goes in the guest)] of the programs that the kernel's SMB server is run by. Unpacked, not installed."""
+    folder = os.path.join(WORK, "ksmbd")
+    if not os.path.exists(os.path.join(folder, ".complete")):
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        run = subprocess.run(["apt-get", "-q", "download", "ksmbd-tools", "libnl-3-200", "libnl-genl-3-200", "libglib2.0-0"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        archives = [name for name in os.listdir(folder) if name.endswith(".deb")]
+        if run.returncode or not archives:
+            raise Unavailable("unable to fetch ksmbd-tools, which run the kernel's SMB server: %s" % run.stdout.strip()[-300:])
+        for name in archives:
+            sh("dpkg-deb", "-x", os.path.join(folder, name), os.path.join(folder, "unpacked"))
+            os.remove(os.path.join(folder, name))
+        open(os.path.join(folder, ".complete"), "w").close()
+    program = os.path.realpath(os.path.join(folder, "unpacked/usr/sbin/ksmbd.mountd"))
+    return [(program, "usr/sbin/" + name) for name in ("ksmbd.mountd", "ksmbd.adduser")]
+
+
 def pack(root, made):
     """A newc archive of a folder, compressed. Written whole or not at all."""
     with open(made + ".tmp", "wb") as out:
@@ -296,12 +329,12 @@ def pack(root, made):
 
 
 def with_programs(base, programs, folder):
-    """The base root with the project's own programs appended: archives may follow each other. Gives its path."""
+    """The base root with programs, (where they are, where they go), appended: archives may follow each other. Gives its path."""
     made = os.path.join(folder, "initrd")
     with tempfile.TemporaryDirectory(prefix="own-", dir=folder) as root:
         os.chmod(root, 0o755)  # its `.` is unpacked over the first archive's
         for source, name in programs:
-            add_program(root, source, os.path.join("lab", name))
+            add_program(root, source, name)
         pack(root, made + ".own")
     with open(made, "wb") as out:
         for part in (base, made + ".own"):
@@ -318,7 +351,7 @@ def accelerator():
     return "kvm" if os.access("/dev/kvm", os.W_OK) and not os.path.isdir("/sys/module/kvm_pvm") else "tcg"
 
 
-def boot(kernel_folder, initrd, job, out, disks, memory_mib=1536, seconds=300, echo=False):
+def boot(kernel_folder, initrd, job, out, disks, memory_mib=1536, seconds=300, echo=False, processors=2):
     """Runs the folder `job` (its file `run`, by sh) in a machine with raw disks of the given MiB; results go to `out`.
 
     Gives the seconds it took. A machine that does not come up, or does not end, is an error with the console's end."""
@@ -333,8 +366,8 @@ def boot(kernel_folder, initrd, job, out, disks, memory_mib=1536, seconds=300, e
         kind = accelerator()
         # cmpxchg16b under TCG corrupts memory of a 6.12 guest; Nehalem without it is stable with all kernels.
         command = [which("qemu-system-x86_64"), "-accel", kind + (",thread=multi" if kind == "tcg" else ""), "-machine", "q35,hpet=off",
-                   "-cpu", "host" if kind == "kvm" else "Nehalem,-cx16", "-smp", "2", "-m", str(memory_mib),
-                   "-nodefaults", "-no-reboot", "-display", "none", "-kernel", image, "-initrd", initrd, "-append", APPEND, "-serial", "file:" + console]
+                   "-cpu", "host" if kind == "kvm" else "Nehalem,-cx16", "-smp", str(processors), "-m", str(memory_mib),
+                   "-monitor", "unix:%s,server=on,wait=off" % os.path.join(folder, "monitor"), "-nodefaults", "-no-reboot", "-display", "none", "-kernel", image, "-initrd", initrd, "-append", APPEND, "-serial", "file:" + console]
         for name, mode in (("job", "readonly=on"), ("out", "cache=unsafe")):
             command += ["-drive", "file=%s,if=none,id=%s,format=raw,%s" % (os.path.join(folder, name), name, mode), "-device", "virtio-blk-pci,drive=%s,serial=%s" % (name, name)]
         for number, size in enumerate(disks):
@@ -346,7 +379,7 @@ def boot(kernel_folder, initrd, job, out, disks, memory_mib=1536, seconds=300, e
         machine = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
             with ended(machine):
-                watch(machine, console, began, seconds, kind, echo)
+                watch(machine, os.path.join(folder, "monitor"), console, began, seconds, kind, echo)
         finally:
             # What a machine had written before it broke is evidence too.
             # Told to be plain: a guess would take a disk of zeros for endlessly many empty LZMA streams.
@@ -370,24 +403,79 @@ def ended(machine):
             machine.wait()
 
 
-def watch(machine, console, began, seconds, kind, echo):
+def watch(machine, monitor, console, began, seconds, kind, echo):
     """Waits for the end. The limits only end a broken run: a machine that is up says so within the first."""
-    start_limit, shown, up = (20 if kind == "kvm" else 150), 0, False
+    start_limit, shown, up, heard_at_cpu_s = (20 if kind == "kvm" else 150), 0, False, 0.0
     while machine.poll() is None:
         time.sleep(0.1)
         text = open(console, errors="replace").read() if os.path.exists(console) else ""
         if echo and len(text) > shown:
-            sys.stderr.write(text[shown:].replace("\r", ""))
+            sys.stderr.write(text[shown:].replace("\r", "").replace(ALIVE, ""))
             sys.stderr.flush()
+        if len(text) > shown:
+            heard_at_cpu_s = cpu_s(machine.pid)
         shown = len(text)
         up = up or "UP " in text
-        spent = time.monotonic() - began
+        spent, tail = time.monotonic() - began, said(text)[-1500:]
+        if up and cpu_s(machine.pid) - heard_at_cpu_s > STILL_CPU_S:
+            raise StoodStill("the machine (%s) stood still after %d s; its console ends: %s; %s" % (kind, spent, tail, asked(monitor, console, shown)))
         if spent > seconds or (not up and spent > start_limit):
-            raise RuntimeError("the machine (%s) %s within %d s; its console ends: %s" % (
-                kind, "did not end" if up else "did not start", spent, text[-1500:]))
+            raise RuntimeError("the machine (%s) %s within %d s; its console ends: %s; %s" % (
+                kind, "did not end" if up else "did not start", spent, tail, asked(monitor, console, shown)))
     text = open(console, errors="replace").read() if os.path.exists(console) else ""
     if machine.returncode or "DOWN " not in text:
-        raise RuntimeError("the machine ended early (status %d): %s; its console ends: %s" % (machine.returncode, machine.stderr.read()[-300:], text[-1500:]))
+        raise RuntimeError("the machine ended early (status %d): %s; its console ends: %s" % (machine.returncode, machine.stderr.read()[-300:], said(text)[-1500:]))
+
+
+# What `guest.py` writes for a sign of life.
+ALIVE = "\x07"
+
+
+def said(text):
+    return text.replace("\r", "").replace(ALIVE, "")
+
+
+def cpu_s(process):
+    """Seconds of processor time that a process has had (proc_pid_stat(5), fields 14 and 15); 0 for one that is gone."""
+    try:
+        with open("/proc/%d/stat" % process) as text:
+            fields = text.read().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def asked(monitor, console, shown):
+    """What a machine that hangs is at: the processors' registers, twice, and then what the kernel prints on an NMI."""
+    try:
+        with socket.socket(socket.AF_UNIX) as link:
+            link.settimeout(2)
+            link.connect(monitor)
+            registers = command(link, "info registers -a") + command(link, "info registers -a")
+            command(link, "nmi")
+    except OSError as error:
+        return "its monitor does not answer: %s" % error
+    size, end = -1, time.monotonic() + 30
+    while time.monotonic() < end and os.path.getsize(console) != size:
+        size = os.path.getsize(console)
+        time.sleep(3)
+    with open(console, errors="replace") as text:
+        told = said(text.read()[shown:])
+    at = re.findall(r"CPU#\d+|RIP=\w+ RFL=\w+ \[[^]]*\] CPL=\d|HLT=\d", registers)
+    return "its processors are at: %s; on an NMI it said: %s" % (" ".join(at), told[-6000:] or "nothing")
+
+
+def command(link, line):
+    """The monitor's answer: all that comes until it is silent."""
+    link.sendall(line.encode() + b"\n")
+    out = b""
+    with contextlib.suppress(TimeoutError):
+        while True:
+            got = link.recv(65536)
+            if not got:
+                break
+            out += got
+    return out.decode(errors="replace")
 
 
 def clean():

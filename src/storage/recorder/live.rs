@@ -469,6 +469,13 @@ impl Live {
         }
     }
 
+    /// A read of what is on no disk of this machine: the record names none, also where the kernel had it all in memory.
+    pub(crate) fn elsewhere(&mut self, bytes: u64, at_us: u64, why: &str) {
+        self.unattributed_bytes += bytes;
+        self.used(AttributionMode::None, at_us, Some(why));
+        self.because(why);
+    }
+
     /// Bytes that were missing until their request was found.
     pub(crate) fn found(&mut self, bytes: u64) {
         self.unattributed_bytes = self.unattributed_bytes.saturating_sub(bytes);

@@ -643,8 +643,10 @@ impl Recorder {
             let Some(row) = thread.rows.front() else { return };
             let is_running = self.trace.is_ok();
             let is_told = self.drained_us >= row.end_us.saturating_add(if is_running { slack_us } else { 0 });
-            let by_trace =
-                self.traced_from_us.is_some_and(|from| from <= row.start_us) && (is_running || is_told);
+            // Of what lies on no disk of this machine the trace never tells, and where nothing else is watched it never moves on.
+            let is_traced = row.file.device.known_plan().is_some_and(|plan| !plan.disks.is_empty())
+                && self.traced_from_us.is_some_and(|from| from <= row.start_us);
+            let by_trace = is_traced && (is_running || is_told);
             if by_trace && !is_told {
                 return;
             }
@@ -678,10 +680,6 @@ impl Recorder {
     fn settle_by_trace(&mut self, row: &Row, its: &[BlockEvent]) {
         let Some(live) = self.streams.get_mut(&row.stream) else { return };
         let Some(plan) = row.file.device.known_plan() else { return };
-        if plan.disks.is_empty() {
-            // A network's, or one that does not tell: no disk of ours was asked.
-            return self.settle_by_map(row);
-        }
         let numbers: Vec<u32> = plan.disks.iter().map(|d| d.number).collect();
         let (state, range, fetched) = (Arc::clone(&row.file), row.range, row.fetched.clone());
         let disks_of = numbers.clone();
@@ -742,6 +740,9 @@ impl Recorder {
             no_trace.iter().for_each(|why| live.because(why));
             live.because(why);
             return live.asked_pool(&plan.names(), row, no_trace);
+        }
+        if let Some(why) = plan.is_elsewhere() {
+            return live.elsewhere(row.inblock_bytes, row.start_us, why);
         }
         if row.inblock_bytes == 0 {
             return;
@@ -1083,3 +1084,6 @@ fn by_counters(file: &FileState) -> Option<&'static str> {
     }
     plan.reads_whole_rows().then_some(ROWS_BY_COUNTERS)
 }
+
+#[cfg(test)]
+mod tests;
