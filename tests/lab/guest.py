@@ -163,15 +163,15 @@ def mount(case, more=""):
     os.makedirs(at, exist_ok=True)
     shell("mount -t %s -o %s %s %s" % (case["fs"], ",".join(options), case["devices"][0], at))
     if case["share"]:
-        shares.start(case["share"], EXPORT)
-        shares.mount(case["share"], MOUNT)
+        shares.start(EXPORT)
+        shares.mount(MOUNT)
 
 
 def remount(case):
     os.sync()
     if case["share"]:
         shell("umount %s" % MOUNT)
-        shares.mount(case["share"], MOUNT)
+        shares.mount(MOUNT)
         return
     if case["fs"] == "zfs":
         shell("zpool export z")

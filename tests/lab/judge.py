@@ -255,6 +255,8 @@ def raw(case, row):
 
 def verified(case, said):
     """`spindle layout --verify`: its own comparison of file and disks must find nothing, and must have compared something."""
+    if case["share"]:
+        return None if "network mount" in said.get("error", "") else "it compared a file with disks that are not here: %s" % said
     if "error" in said:
         return said["error"]
     if said["different_bytes"]:
@@ -321,7 +323,9 @@ def elsewhere(row, said, seen):
         wrong = "the server's disk was not read: the cache was not cold"
     elif said or any(record["disks"] for record in records):
         wrong = "it claims disks for what came over the network: %s" % said
-    elif not all(record["why"] for record in records):
+    elif any(record["attribution"] != "none" for record in records):
+        wrong = "a stream from over the network has the attribution %s" % [record["attribution"] for record in records]
+    elif not all(record.get("why") for record in records):
         wrong = "it names no disk and does not say why"
     return wrong, cell
 

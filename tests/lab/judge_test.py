@@ -7,7 +7,7 @@ import trace
 from report import check
 
 MIB = 1 << 20
-CASE = {"name": "x", "disks": [0, 1], "exact": True, "traced": "all", "busy": "", "state": "", "fs": "ext4", "share": "",
+CASE = {"name": "x", "disks": [0, 1], "exact": True, "traced": "all", "busy": "", "state": "", "fs": "ext4", "share": False,
         "expect": cases.volume(1, 2, "mirror", cases.md("raid1", copies=2), cases.disk_nodes(2))}
 TREE = {"columns": 1, "copies": 2, "layout": "mirror", "disks": ["vda", "vdb"],
         "node": {"kind": "md", "name": "md0", "level": "raid1", "copies": 2, "children": [{"kind": "disk", "name": "vda", "children": []}, {"kind": "disk", "name": "vdb", "children": []}]}}
@@ -92,6 +92,15 @@ def run(stage):
         unknown = stream_row({"vda": 10 * MIB}, events, "fallback", "none", "no privilege")
         check(judge.record(CASE, evidence(), unknown)[0] is None, judge.record(CASE, evidence(), unknown)[0])
         check(judge.record(CASE, evidence(), stream_row({"vda": 10 * MIB}, events, "fallback", "none"))[0], "no attribution and no reason passed")
+    with stage.case("judge_lets_no_stream_from_over_the_network_claim_a_disk"):
+        share, events = {**CASE, "share": True}, [["vda", 0, 10 * MIB, "R", 1, "nfsd", 0.0]]
+        good = stream_row({}, events, attribution="none", why="it is on a network mount")
+        check(judge.record(share, evidence(), good)[0] is None, judge.record(share, evidence(), good)[0])
+        for wrong, what in ((stream_row({"vda": 10 * MIB}, events, why="x"), "a disk was claimed"), (stream_row({}, events, attribution="none"), "no reason was given"),
+                            (stream_row({}, events, why="x"), "a trace was claimed"), (stream_row({}, [], attribution="none", why="x"), "nothing was read")):
+            check(judge.record(share, evidence(), wrong)[0], "%s, and it passed" % what)
+        check(judge.verified(share, {"error": "it is on a network mount"}) is None, "the refusal was refused")
+        check(judge.verified(share, {"compared_bytes": 5, "different_bytes": 0, "unchecked": []}), "a comparison with disks that are not here passed")
     with stage.case("a_request_that_no_bio_explains_is_seen_and_one_that_bios_explain_is_not_seen_twice"):
         seen = trace.Unqueued()
         check(seen.issued("vda", 0, 8) == [(0, 8)], "a request without a bio was not seen")

@@ -63,8 +63,7 @@ def boot(kernel, cases, plan, out, echo):
             start.write("exec python3 -u guest.py\n")
         with open(os.path.join(job, "plan.json"), "w") as sheet:
             json.dump({**plan, "cases": [case.as_json() for case in cases]}, sheet)
-        programs = [(PROGRAM, "lab/spindle")] + (machine.smb_tools() if any(case.needs == "smb" for case in cases) else [])
-        initrd = machine.with_programs(machine.base_root(kernel), programs, folder)
+        initrd = machine.with_programs(machine.base_root(kernel), [(PROGRAM, "spindle")], folder)
         trouble = still = None
         began = time.monotonic()
         try:
@@ -137,12 +136,11 @@ def run_cases(stage, cases, plan, echo=False):
             with stage.case(case.name):
                 raise report.Skip(why)
         return
-    lacking = {name: lacks(name, kernel) for name in {case.needs for case in wanted if case.needs}}
     for case in wanted:
-        if lacking.get(case.needs):
+        if case.needs == "zfs" and not machine.zfs_module(machine.modules_of(kernel)[0]):
             with stage.case(case.name):
-                raise report.Skip(lacking[case.needs])
-    wanted = [case for case in wanted if not lacking.get(case.needs)]
+                raise report.Skip("ZFS is no part of Debian's kernel; `scripts/lab zfs-module` builds its module for the lab")
+    wanted = [case for case in wanted if not case.needs or machine.zfs_module(machine.modules_of(kernel)[0])]
     # What came back of the last run stays: consoles, the kernel's log, the evidence.
     last = os.path.join(machine.WORK, "last")
     shutil.rmtree(last, ignore_errors=True)
@@ -170,17 +168,6 @@ def run_cases(stage, cases, plan, echo=False):
             if not findings:
                 with stage.case("%s: says something" % case.name):
                     check(False, "there is no evidence at all")
-
-
-def lacks(name, kernel):
-    """Why a guest cannot have what some case needs, or None."""
-    if name == "zfs":
-        return None if machine.zfs_module(machine.modules_of(kernel)[0]) else "ZFS is no part of Debian's kernel; `scripts/lab zfs-module` builds its module for the lab"
-    try:
-        machine.smb_tools()
-    except machine.Unavailable as why:
-        return str(why)
-    return None
 
 
 def machines(cases):

@@ -30,7 +30,7 @@ PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 # With what each needs; "=" lines of modules.dep are followed. A name that the kernel has built in is no module there.
 MODULES = """virtio_pci virtio_blk virtio_scsi sd_mod loop xfs btrfs ext4 raid0 raid1 raid10 raid456 linear dm-mod dm-raid dm-mirror dm-crypt
     dm-writecache dm-cache dm-cache-smq dm-thin-pool dm-snapshot bcache xts ecb cbc aes_generic sha256_generic algif_skcipher algif_hash aesni_intel crc32c_generic crc32c_intel zfs
-    nfsd nfsv4 cifs ksmbd cifs_arc4 md4 cmac sha512_generic ccm gcm ctr seqiv ghash_generic""".split()
+    nfsd nfsv4""".split()
 # Programs of the guest; `?` before one that only some cases need.
 PROGRAMS = """mdadm dmsetup lvm cryptsetup btrfs mkfs.btrfs mkfs.ext4 mkfs.xfs make-bcache sfdisk filefrag setpriv modprobe""".split()
 # Parts of Python's library that a guest never imports: they are half of its size.
@@ -38,7 +38,6 @@ NOT_NEEDED = set("""test idlelib lib2to3 ensurepip distutils pydoc_data tkinter 
     asyncio multiprocessing xmlrpc wsgiref sqlite3 curses dbm venv msilib zoneinfo pydoc.py turtle.py doctest.py pdb.py""".split())
 # The same for the parts that are machine code: each has libraries of its own.
 NO_DYNLOAD = re.compile(r"_(codecs_|sqlite3|curses|dbm|gdbm|tkinter|test|ctypes_test|xxtest|asyncio|multiprocessing|decimal|zoneinfo|lzma|bz2|crypt|uuid)|nis|ossaudiodev|audioop|readline|xxlimited|termios")
-LIBRARY_FOLDERS = ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu")
 # Starts the network's loopback, unpacks the job, runs it, and packs what it left.
 INIT = """#!/bin/busybox sh
 export PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin HOME=/ TERM=dumb
@@ -232,15 +231,11 @@ def add_program(root, source, name):
 
 
 def libraries(program):
-    """Of a program that was only unpacked, its neighbours' too: they lie in the same tree."""
-    unpacked = program.split("/unpacked/")[0] + "/unpacked" if "/unpacked/" in program else ""
-    beside = {"LD_LIBRARY_PATH": ":".join(unpacked + folder for folder in LIBRARY_FOLDERS)} if unpacked else {}
-    found = subprocess.run(["ldd", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, **beside}).stdout
-    return re.findall(r"(/[^ ]+) \(0x", found)
+    return re.findall(r"(/[^ ]+) \(0x", sh("ldd", program, check=False))
 
 
 def add_library(root, path):
-    target = os.path.join(root, path.split("/unpacked/")[-1].lstrip("/"))
+    target = os.path.join(root, path.lstrip("/"))
     if os.path.exists(path) and not os.path.exists(target):
         os.makedirs(os.path.dirname(target), exist_ok=True)
         shutil.copy2(os.path.realpath(path), target)
@@ -299,24 +294,6 @@ def zfs_module(version):
     return path if os.path.exists(path) else None
 
 
-def smb_tools():
-    """[(where it is, where it goes in the guest)] of the programs that the kernel's SMB server is run by. Unpacked, not installed."""
-    folder = os.path.join(WORK, "ksmbd")
-    if not os.path.exists(os.path.join(folder, ".complete")):
-        shutil.rmtree(folder, ignore_errors=True)
-        os.makedirs(folder)
-        run = subprocess.run(["apt-get", "-q", "download", "ksmbd-tools", "libnl-3-200", "libnl-genl-3-200", "libglib2.0-0"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        archives = [name for name in os.listdir(folder) if name.endswith(".deb")]
-        if run.returncode or not archives:
-            raise Unavailable("unable to fetch ksmbd-tools, which run the kernel's SMB server: %s" % run.stdout.strip()[-300:])
-        for name in archives:
-            sh("dpkg-deb", "-x", os.path.join(folder, name), os.path.join(folder, "unpacked"))
-            os.remove(os.path.join(folder, name))
-        open(os.path.join(folder, ".complete"), "w").close()
-    program = os.path.realpath(os.path.join(folder, "unpacked/usr/sbin/ksmbd.mountd"))
-    return [(program, "usr/sbin/" + name) for name in ("ksmbd.mountd", "ksmbd.adduser")]
-
-
 def pack(root, made):
     """A newc archive of a folder, compressed. Written whole or not at all."""
     with open(made + ".tmp", "wb") as out:
@@ -329,12 +306,12 @@ def pack(root, made):
 
 
 def with_programs(base, programs, folder):
-    """The base root with programs, (where they are, where they go), appended: archives may follow each other. Gives its path."""
+    """The base root with the project's own programs appended: archives may follow each other. Gives its path."""
     made = os.path.join(folder, "initrd")
     with tempfile.TemporaryDirectory(prefix="own-", dir=folder) as root:
         os.chmod(root, 0o755)  # its `.` is unpacked over the first archive's
         for source, name in programs:
-            add_program(root, source, name)
+            add_program(root, source, os.path.join("lab", name))
         pack(root, made + ".own")
     with open(made, "wb") as out:
         for part in (base, made + ".own"):

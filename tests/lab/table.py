@@ -43,7 +43,7 @@ def rows(results):
             continue
         with open(path) as text:
             row = json.load(text)
-        cells = {(cell["mode"], cell["scenario"]): ratio(cell) for cell in row["cells"]}
+        cells = {(cell["mode"], cell["scenario"]): "no disk here" if case.share else ratio(cell) for cell in row["cells"]}
         good = sum(finding["wrong"] is None for finding in row["findings"])
         yield what + [cells.get(key, "") for key in COLUMNS] + ["%d/%d" % (good, len(row["findings"]))], row["kernel"]
 
