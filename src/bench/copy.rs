@@ -152,8 +152,13 @@ pub fn run(
     options: Options,
     record: &mut Record,
 ) -> Result<(), BenchError> {
+    if options.buffered {
+        record.notes.push(
+            "it went through the system's cache (--buffered), as an ordinary copy: until memory is full, rates are memory's".to_owned(),
+        );
+    }
     let made = match source {
-        Source::Folder(plan) => Some(Ground::make(runner, plan, record)?),
+        Source::Folder(plan) => Some(cached(Ground::make(runner, plan, record)?, options)?),
         Source::File(_) => None,
     };
     let copied = (|| {
@@ -161,24 +166,30 @@ pub fn run(
         let from = match (&made, source) {
             (Some(ground), _) => ground.target(),
             (None, Source::File(path)) => {
-                opened = Target::open_to_read(path).map_err(BenchError::file("open", path))?;
-                if let Some(why) = opened.cached_because() {
+                let found = Target::open_to_read(path).map_err(BenchError::file("open", path))?;
+                let found = if options.buffered { found.through_the_cache() } else { Ok(found) };
+                opened = found.map_err(BenchError::file("open", path))?;
+                if let Some(why) = opened.cached_because().filter(|_| !options.buffered) {
                     record.notes.push(format!("{why} where it is read: what was in memory came from there"));
                 }
                 &opened
             }
             (None, Source::Folder(_)) => return Err(stopped()),
         };
-        let mut ground = Ground::empty(runner, to, record)?;
+        let mut ground = cached(Ground::empty(runner, to, record)?, options)?;
         let copied = copy(runner, from, ground.target(), (source_disks, &to.topology.disks), options, record);
-        if matches!(copied, Err(BenchError::File { .. })) {
-            ground.has_failed();
+        if let Err(BenchError::File { source, .. }) = &copied {
+            ground.has_failed(source);
         }
         let removed = ground.end(record);
         copied.and(removed)
     })();
     let removed = made.map_or(Ok(()), |ground| ground.end(record));
     copied.and(removed)
+}
+
+fn cached(ground: Ground<'_>, options: Options) -> Result<Ground<'_>, BenchError> {
+    if options.buffered { ground.through_the_cache() } else { Ok(ground) }
 }
 
 /// Disks of the side that is read, and of the one that is written.
@@ -235,6 +246,8 @@ fn copy(
     let last = machine::counters(&disks);
     let moved: DiskCounters =
         last.iter().map(|(d, c)| (d.clone(), c.since(first.get(d).copied().unwrap_or(*c)))).collect();
+    // For whoever holds it against a trace of the same time: CLOCK_MONOTONIC.
+    record.detail("clock", &serde_json::json!({"began_us": began, "ended_us": runner.clock.monotonic_us()}));
     let copied = wrote.into_inner();
     let knee = knee::find(&series.t_s, &series.bytes_per_s);
     for row in rows(record, &moved, sides, copied, seconds) {
@@ -269,7 +282,9 @@ fn move_all(from: &Target, to: &Target, runner: &Runner<'_>, wrote: &AtomicU64) 
                 let mut offset = 0;
                 while offset < from.size_bytes() && !runner.stop.is_requested() {
                     let Ok(mut buffer) = to_fill.recv() else { break };
-                    let n = from.read(buffer.bytes_mut(), offset)?;
+                    let n = from
+                        .read(buffer.bytes_mut(), offset)
+                        .map_err(|e| io::Error::new(e.kind(), format!("the source cannot be read: {e}")))?;
                     if n == 0 {
                         return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
                     }

@@ -142,8 +142,15 @@ impl<'a> Ground<'a> {
     /// # Errors
     /// As there, and if the disk does not take it.
     pub fn make(run: &'a Runner<'a>, plan: &Plan, record: &mut Record) -> Result<Self, BenchError> {
-        let ground = Self::empty(run, plan, record)?;
-        ground.fill()?;
+        let mut ground = Self::empty(run, plan, record)?;
+        if let Err(error) = ground.fill() {
+            if let BenchError::File { source, .. } = &error {
+                ground.has_failed(source);
+            }
+            // What goes wrong with that is in the record; why it ended comes first.
+            let _noted = ground.end(record);
+            return Err(error);
+        }
         Ok(ground)
     }
 
@@ -156,8 +163,9 @@ impl<'a> Ground<'a> {
         watch_others(run, &disks, record);
         let (scratch, made) = Scratch::create(run.store, &plan.folder)?;
         let path = scratch.path().to_owned();
+        // Before its first page is written: ext4 would put that one apart.
+        pattern::reserve(&made, plan.file_bytes).map_err(BenchError::file("reserve room for", &path))?;
         let target = Target::open(&path, made, plan.file_bytes).map_err(BenchError::file("open", &path))?;
-        target.reserve().map_err(BenchError::file("reserve room for", &path))?;
         if let Some(why) = target.cached_because() {
             record.notes.push(format!(
                 "{why}: requests went through memory, which was emptied of this file before each pattern; figures of writing include the wait until the disk had it"
@@ -228,9 +236,20 @@ impl<'a> Ground<'a> {
         BenchError::File { what, path, source }
     }
 
-    /// The volume has failed: what it says of the file's removal is not believed.
-    pub fn has_failed(&mut self) {
-        self.failed = true;
+    /// The volume has refused something. Unless it was for want of room, what it says of the file's removal is not believed.
+    pub fn has_failed(&mut self, why: &io::Error) {
+        self.failed |= !matches!(why.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    }
+
+    /// From here on the file is used through the cache, on purpose.
+    ///
+    /// # Errors
+    /// The flag cannot be taken back. The file is gone then.
+    pub fn through_the_cache(mut self) -> Result<Self, BenchError> {
+        let path = self.scratch.as_ref().map_or_else(PathBuf::new, |s| s.path().to_owned());
+        self.target =
+            self.target.through_the_cache().map_err(BenchError::file("use the cache for", &path))?;
+        Ok(self)
     }
 
     /// The file.
@@ -274,8 +293,9 @@ impl<'a> Ground<'a> {
         if self.run.stop.is_requested() {
             return Err(stopped());
         }
-        self.failed |= run.failed.is_some();
-        if run.failed.is_none() {
+        if let Some(error) = &run.failed {
+            self.has_failed(error);
+        } else {
             record.row(&PatternRow::of(name, figure, pattern, &run, self.target.is_direct()));
         }
         match run.failed {

@@ -73,11 +73,15 @@ pub struct Target {
 }
 
 impl Target {
-    /// Opens the file `made` that has just been made at `path`, and finds how the cache can be passed by. Writes its first page.
+    /// Opens the file `made` that has just been made at `path`, and finds how the cache can be passed by. Writes its first page:
+    /// [`reserve`] room before, or a filesystem may put that page elsewhere than the rest.
     ///
     /// # Errors
     /// Whatever the filesystem says but that it does not do direct I/O: then the cache is used, and dropped.
     pub fn open(path: &Path, made: File, size_bytes: u64) -> io::Result<Self> {
+        if let Some(why) = quietly_cached(&made) {
+            return Ok(Self { file: made, size_bytes, cached_because: Some(why), block_bytes: 512 });
+        }
         let flags = i32::try_from((OFlags::DIRECT | OFlags::NOFOLLOW).bits()).map_err(io::Error::other)?;
         let opened = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
         let refused = match opened {
@@ -111,7 +115,10 @@ impl Target {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
         }
         let (file, cached_because) = match open(OFlags::DIRECT) {
-            Ok(file) => (file, None),
+            Ok(file) => {
+                let why = quietly_cached(&file);
+                (file, why)
+            }
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 (open(OFlags::empty())?, Some("the filesystem does no direct I/O (O_DIRECT)".to_owned()))
             }
@@ -157,21 +164,6 @@ impl Target {
         self.block_bytes
     }
 
-    /// Takes room for the whole file, so that what is missing is missed before anything is measured. A filesystem that cannot is
-    /// written to all the same.
-    ///
-    /// # Errors
-    /// There is no room.
-    pub fn reserve(&self) -> io::Result<()> {
-        match rustix::fs::fallocate(&self.file, rustix::fs::FallocateFlags::empty(), 0, self.size_bytes) {
-            Err(error) if error == rustix::io::Errno::NOSPC || error == rustix::io::Errno::DQUOT => {
-                Err(error.into())
-            }
-            // Not known to it (EOPNOTSUPP), or not for this file: writing will tell.
-            _ => Ok(()),
-        }
-    }
-
     /// Waits until what was written is on the disk.
     ///
     /// # Errors
@@ -203,6 +195,33 @@ impl Target {
             },
         }
     }
+}
+
+/// Takes room for a file of so many bytes, so that what is missing is missed before anything is measured, and the file lies in one
+/// place where there is one. A filesystem that cannot is written to all the same.
+///
+/// # Errors
+/// There is no room.
+pub fn reserve(file: &File, size_bytes: u64) -> io::Result<()> {
+    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, size_bytes) {
+        Err(error) if error == rustix::io::Errno::NOSPC || error == rustix::io::Errno::DQUOT => {
+            Err(error.into())
+        }
+        // Not known to it (EOPNOTSUPP), or not for this file: writing will tell.
+        _ => Ok(()),
+    }
+}
+
+/// Why requests to a file go through the cache although it may be opened with `O_DIRECT`: ext4 takes the flag with
+/// `data=journal`, with encryption or verity, and does as if it were not there. It says so by `STATX_DIOALIGN` (statx(2), since
+/// 6.1): an alignment of 0 is none. `None` also where the kernel or the filesystem has no answer.
+fn quietly_cached(file: &File) -> Option<String> {
+    use rustix::fs::{AtFlags, StatxFlags, statx};
+    /// `linux/stat.h`.
+    const DIOALIGN: StatxFlags = StatxFlags::from_bits_retain(0x2000);
+    let seen = statx(file, c"", AtFlags::EMPTY_PATH, DIOALIGN).ok()?;
+    let is_none = seen.stx_mask & DIOALIGN.bits() != 0 && seen.stx_dio_offset_align == 0;
+    is_none.then(|| "the filesystem does no direct I/O (O_DIRECT) of this file".to_owned())
 }
 
 fn retried(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {

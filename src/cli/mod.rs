@@ -146,9 +146,9 @@ fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect()
 }
 
-/// One line on standard error. A closed pipe is no reason to fail.
+/// One line on standard error, whatever is in the names that it tells of. A closed pipe is no reason to fail.
 fn complain(message: &str) {
-    let _closed = writeln!(std::io::stderr(), "spindle: {message}");
+    let _closed = writeln!(std::io::stderr(), "spindle: {}", printable(message));
 }
 
 /// Text on standard output. A closed pipe (`| head`) ends quietly.

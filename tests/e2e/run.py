@@ -19,6 +19,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "rigs")]
 import accuracy
 import browser as browsers
+import copies
 import experiments
 import failing
 import layout
@@ -305,7 +306,7 @@ def run():
     # What computes (browsers, conversions) and what waits (paced viewers) in turns; what is held against a disk model's clock beside
     # what waits.
     ordered = dict(row for pair in itertools.zip_longest(pages.items(), clients.items()) for row in pair if row)
-    ordered.update({**streams.groups(source, why), **accuracy.groups(source, why), "experiments": experiments.run})
+    ordered.update({**streams.groups(source, why), **accuracy.groups(source, why), "experiments": experiments.run, "copies": copies.run})
     report.beside(stage, os.path.abspath(__file__), ordered, AT_ONCE)
     return stage.finish()
 

@@ -520,12 +520,18 @@ def mapping(options):
 
 
 def fio(_options):
-    """`spindle bench corners` beside fio with the same patterns, in turns."""
-    env = {**os.environ, "RIG_ALL": "1", "RIG_CASE": "corners_agree", "RIG_PROGRAM": servers.PROGRAM}
+    """`spindle bench corners` beside fio with the same patterns, in turns: on a loop device, and on the model of a rotating disk."""
+    env = {**os.environ, "RIG_ALL": "1", "RIG_CASE": "fio_on_a", "RIG_PROGRAM": servers.PROGRAM}
     return {"status": subprocess.run([sys.executable, os.path.join(HERE, "../e2e/run.py")], env=env, stdin=subprocess.DEVNULL).returncode}
 
 
-ALL = {"files": files, "record": record, "silent": silent, "start": start, "speed": speed, "scan": scan, "idle": idle, "overhead": overhead, "mapping": mapping, "fio": fio}
+def net(_options):
+    """`spindle bench net` beside iperf3 over a loopback of known rate, in a network namespace."""
+    env = {**os.environ, "RIG_ALL": "1", "RIG_CASE": "net_over_a_line", "RIG_PROGRAM": servers.PROGRAM}
+    return {"status": subprocess.run([sys.executable, os.path.join(HERE, "../e2e/run.py")], env=env, stdin=subprocess.DEVNULL).returncode}
+
+
+ALL = {"files": files, "record": record, "silent": silent, "start": start, "speed": speed, "scan": scan, "idle": idle, "overhead": overhead, "mapping": mapping, "fio": fio, "net": net}
 WITHOUT = {"files", "scan"}
 
 

@@ -57,10 +57,10 @@ class Unqueued:
 
 
 class BlockTrace:
-    """Records reads of `disks` (name -> device path) while its block runs; results after it."""
+    """Records reads (or writes, by `kind`; `RW`: both) of `disks` (name -> device path) while its block runs; results after it."""
 
-    def __init__(self, disks, buffer_kib=8192):
-        self.numbers = {}
+    def __init__(self, disks, buffer_kib=8192, kind="R"):
+        self.numbers, self.kind = {}, kind
         for name, path in disks.items():
             status = os.stat(path)
             self.numbers[(os.major(status.st_rdev), os.minor(status.st_rdev))] = name
@@ -102,7 +102,7 @@ class BlockTrace:
                             self.lost += 1
                         continue
                     disk = self.numbers.get((int(found[4]), int(found[5])))
-                    if disk and "R" in found[6]:
+                    if disk and any(letter in found[6] for letter in self.kind):
                         self.events.append(Event(float(found[3]), int(found[2]), found[1].strip(), disk, int(found[7]), int(found[8]) * 512, found[6]))
             for cpu in os.listdir(os.path.join(self.instance, "per_cpu")):
                 for line in open(os.path.join(self.instance, "per_cpu", cpu, "stats")):
