@@ -113,14 +113,36 @@ def is_whole(record, scenario):
               "four jumps: %d planned, the recorder saw %d" % (len(jumps), len(record["streams"][0]["record"]["seeks"])))
 
 
+def what_if(record):
+    """The streams once more on another layout: what this server recorded is enough, and no byte of it is lost or added."""
+    with tempfile.TemporaryDirectory(dir=servers.Server._runs()) as folder:
+        paths, wanted = [], []
+        for stream in record["streams"]:
+            paths.append(os.path.join(folder, "stream%d.json" % stream["stream"]))
+            wanted.append(sum(row["length_bytes"] for row in stream["record"]["requests"]))
+            with open(paths[-1], "w") as out:
+                json.dump(stream["record"], out)
+        run = subprocess.run([servers.PROGRAM, "simulate", "--layout", "mirror,disks=4,columns=2", "--most", "0", "--json", *paths],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+    check(run.returncode == 0, "simulate: exit %d: %s" % (run.returncode, run.stderr[-600:]))
+    told = json.loads(run.stdout)
+    check([said["read_bytes"] for said in told["sessions"]] == wanted and not any(said.get("approximate") for said in told["sessions"]), "%s, wanted %s" % (told["sessions"], wanted))
+    check(sum(row["read_bytes"] for row in told["disks"]) == sum(wanted), "disks: %s" % told["disks"])
+
+
 def drawn(browser, url, record):
-    """The bytes of each disk as the page has them."""
+    """The bytes of each disk as the page has them, and as its bars are drawn: a bar's length over that of all, which is the largest disk's whole."""
     browser.open(url=url + "/#/experiments/" + record["id"])
     value = browser.eval_(code="""(async () => {
         for (let i = 0; i < 100 && !document.querySelector('[data-testid=stream-disk]'); i++) await new Promise((go) => setTimeout(go, 100));
-        return [...document.querySelectorAll('[data-testid=stream-disk]')].map((e) => [e.dataset.disk, Number(e.dataset.streamBytes), Number(e.dataset.totalBytes)]);
+        const width = (e) => e.getBoundingClientRect().width;
+        return [...document.querySelectorAll('[data-testid=stream-disk]')].map((e) => {
+            const track = e.querySelector('.track');
+            return [e.dataset.disk, Number(e.dataset.streamBytes), Number(e.dataset.totalBytes), width(track.children[0]) / width(track)];
+        });
     })()""")
-    return {row[0]: row[1] for row in value}, {row[0]: row[2] for row in value}
+    most = max([row[2] for row in value], default=1)
+    return {row[0]: row[1] for row in value}, {row[0]: row[2] for row in value}, {row[0]: row[3] * most for row in value}
 
 
 def on_model(stage, profile, source, why):
@@ -143,6 +165,7 @@ def on_model(stage, profile, source, why):
                 disks = {row["disk"]: row for row in record["disks"]}
                 worst = [alike({disk: row["stream_bytes"] for disk, row in disks.items()}, log.films, scenario + ", films"),
                          alike({disk: row["total_read_bytes"] for disk, row in disks.items()}, log.all, scenario + ", whole disks")]
+                what_if(record)
                 print("      %s %s: worst disk %.2f %% of films, %.2f %% of all" % (profile, scenario, worst[0] * 100, worst[1] * 100), flush=True)
         with stage.case(picture):
             if browsers.why_not():
@@ -151,8 +174,10 @@ def on_model(stage, profile, source, why):
                 browser.open(url=server.url)
                 browser.setup(user=servers.USER, password=servers.PASSWORD)
                 for scenario, record, log in zip(SCENARIOS, run.records, run.logs):
-                    films, everything = drawn(browser, server.url, record)
+                    films, everything, bars = drawn(browser, server.url, record)
                     alike(films, log.films, scenario + ", drawn")
+                    # A bar is some hundred pixels long: one of them is no error.
+                    check(all(abs(bars[disk] - films[disk]) <= TOLERANCE * films[disk] + 0.01 * max(everything.values()) for disk in films), "%s: bars of %s for %s" % (scenario, bars, films))
                     alike(everything, log.all, scenario + ", drawn, whole disks")
                     browser.shot(name="stream-%s-%s" % (profile, scenario))
 
