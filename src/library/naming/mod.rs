@@ -265,6 +265,11 @@ pub fn identify_beside(file_name: &str, film: &str) -> Option<Identity> {
     subtitles::beside(file_name, film)
 }
 
+/// What a side file in a folder of its film's subtitles says: its name is a language and marks.
+pub fn identify_alone(file_name: &str) -> Identity {
+    subtitles::alone(file_name)
+}
+
 /// A picture: its name, and the day when the name has one.
 fn photo(place: &folders::Place<'_>) -> Identity {
     let (stem, _) = vocabulary::split_extension(place.name);

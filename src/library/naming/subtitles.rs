@@ -57,9 +57,21 @@ pub(super) fn beside(file_name: &str, film: &str) -> Option<Identity> {
     if rest.is_empty() {
         return Some(Identity::default());
     }
+    let dotted = rest.starts_with('.');
     let rest = rest.trim_start_matches([' ', '.', '_', '-']);
     let words: Vec<&str> = rest.split('.').map(str::trim).filter(|word| !word.is_empty()).collect();
-    Some(read(&words))
+    // Without a dot it is of this film only where nothing but marks and languages follow: `Film Reborn.srt` is another's.
+    let known = |word: &&str| flag(&tokens::fold(word)).is_some() || language(word).is_some();
+    (dotted || words.iter().all(known)).then(|| read(&words))
+}
+
+/// A side file in a folder of its film's subtitles, named for its language alone: `2_English.srt`, `English.forced.srt`.
+pub(super) fn alone(file_name: &str) -> Identity {
+    let stem = vocabulary::split_extension(file_name).0;
+    let numbered = |word: &str| word.bytes().all(|b| b.is_ascii_digit());
+    let words: Vec<&str> =
+        stem.split(['.', '_', ' ']).filter(|word| !word.is_empty() && !numbered(word)).collect();
+    read(&words)
 }
 
 /// A side file by its name alone: the words at its end that are marks and languages, and what
@@ -122,5 +134,26 @@ mod tests {
         let found = beside("My.Video.Title.with.Separator.srt", "My.Video").unwrap();
         assert_eq!((found.title.as_deref(), found.lang), (Some("Title.with.Separator"), None));
         assert_eq!(beside("Other.srt", "My.Video"), None);
+    }
+
+    #[test]
+    fn without_a_dot_only_marks_and_languages_may_follow_the_films_name() {
+        assert_eq!(beside("F (1960) Unrelated.srt", "F (1960)"), None);
+        assert_eq!(beside("F (1960) II.en.srt", "F (1960)"), None);
+        let found = beside("F (1960)-en.forced.srt", "F (1960)").unwrap();
+        assert_eq!((found.lang.as_deref(), found.flags), (Some("eng"), vec![Flag::Forced]));
+    }
+
+    #[test]
+    fn a_file_among_subtitles_is_named_for_its_language_alone() {
+        for (name, lang) in [
+            ("2_English.srt", Some("eng")),
+            ("English.srt", Some("eng")),
+            ("3_pt-BR.srt", Some("por")),
+            ("x.srt", None),
+        ] {
+            assert_eq!(alone(name).lang.as_deref(), lang, "{name}");
+        }
+        assert_eq!(alone("4_French.forced.srt").flags, [Flag::Forced]);
     }
 }

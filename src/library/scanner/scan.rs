@@ -433,8 +433,10 @@ impl Names {
                     let edition = parts
                         .first()
                         .and_then(|i| naming::identify(&self.seen[*i].path.to_string_lossy(), hint).edition);
+                    // What braces mark is called by what they say.
+                    let marked = edition.clone().filter(|_| v.name.contains("{edition-"));
                     Version {
-                        label: Some(v.name.clone()).filter(|n| !n.trim().is_empty()),
+                        label: marked.or_else(|| Some(v.name.clone()).filter(|n| !n.trim().is_empty())),
                         edition,
                         parts: parts
                             .iter()

@@ -91,7 +91,8 @@ fn film_of<'a>(
             let by_folder = beside.iter().find(|film| stem(film) == inside);
             let only = (beside.len() == 1).then(|| &beside[0]);
             if let Some(film) = by_folder.or(only) {
-                let identity = naming::identify(&file.path.to_string_lossy(), naming::Hint::Movie);
+                let named = naming::identify(&file.path.to_string_lossy(), naming::Hint::Movie);
+                let identity = if named.lang.is_some() { named } else { naming::identify_alone(&name) };
                 return (Some(film), identity);
             }
         }
@@ -121,7 +122,8 @@ mod tests {
             "F (1960)/F (1960).idx",
             "F (1960)/F (1960).sub",
             "G (1961)/G (1961).mkv",
-            "G (1961)/Subs/English.srt",
+            "G (1961)/Subs/2_English.srt",
+            "F (1960)/F (1960) Reborn.srt",
         ];
         let seen: Vec<Seen> = files.iter().map(|f| seen(f)).collect();
         let out = attach(&seen);
@@ -131,7 +133,10 @@ mod tests {
         assert_eq!(of("Unrelated.srt"), Some(None));
         assert_eq!(of("F (1960).idx"), Some(f));
         assert_eq!(of("F (1960).sub"), None, "the data of the .idx");
-        assert_eq!(of("English.srt"), Some(Some(PathBuf::from("G (1961)/G (1961).mkv"))));
+        assert_eq!(of("2_English.srt"), Some(Some(PathBuf::from("G (1961)/G (1961).mkv"))));
+        assert_eq!(of("F (1960) Reborn.srt"), Some(None));
+        let english = out.iter().find(|a| a.path.ends_with("2_English.srt")).unwrap();
+        assert_eq!(english.side.language.as_deref(), Some("eng"));
         let forced = out.iter().find(|a| a.path.ends_with("F (1960).en.forced.srt")).unwrap();
         assert_eq!((forced.side.language.as_deref(), forced.side.forced), (Some("eng"), true));
     }
