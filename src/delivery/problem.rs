@@ -5,9 +5,17 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use spindle_base::error::ErrorKind;
 
+use crate::sessions::SessionError;
+
+/// The type of a problem that its status tells (RFC 9457 section 4.2.1).
+const UNTYPED: &str = "about:blank";
+/// The type of a problem that programs tell apart from others of its status: the film's file is not where it was.
+pub const FILE_MISSING: &str = "urn:spindle:problem:file-missing";
+
 /// A failed request, as the client sees it.
 #[derive(Debug, Clone)]
 pub struct Problem {
+    of_type: &'static str,
     status: StatusCode,
     detail: String,
     retry_after_s: Option<u64>,
@@ -25,6 +33,7 @@ impl Problem {
     /// A problem of `kind`; `detail` says what was attempted, on what, and what to do.
     pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
         Self {
+            of_type: UNTYPED,
             status: status_of(kind),
             detail: detail.into(),
             retry_after_s: (kind == ErrorKind::OverLimit).then_some(2),
@@ -38,7 +47,8 @@ impl Problem {
 
     /// The body is longer than any that this route takes.
     pub fn too_large(detail: impl Into<String>) -> Self {
-        Self { status: StatusCode::PAYLOAD_TOO_LARGE, detail: detail.into(), retry_after_s: None }
+        let status = StatusCode::PAYLOAD_TOO_LARGE;
+        Self { of_type: UNTYPED, status, detail: detail.into(), retry_after_s: None }
     }
 
     /// There is no such thing.
@@ -64,6 +74,13 @@ impl Problem {
         Self::new(kind, detail)
     }
 
+    /// The same with a type of its own, for programs.
+    #[must_use]
+    pub fn of_type(mut self, of_type: &'static str) -> Self {
+        self.of_type = of_type;
+        self
+    }
+
     /// Asks the client to come again after so many seconds.
     #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> Self {
@@ -81,7 +98,7 @@ impl Problem {
     #[must_use]
     pub fn body(&self) -> Vec<u8> {
         let document = Document {
-            r#type: "about:blank",
+            r#type: self.of_type,
             title: self.status.canonical_reason().unwrap_or("Error"),
             status: self.status.as_u16(),
             detail: &self.detail,
@@ -143,5 +160,14 @@ from_room!(
     spindle_library::LibraryError,
     spindle_storage::StorageError,
     spindle_transcode::TranscodeError,
-    crate::sessions::SessionError,
 );
+
+impl From<SessionError> for Problem {
+    fn from(error: SessionError) -> Self {
+        let problem = Self::from_error(error.kind(), &error);
+        match error {
+            SessionError::FileMissing(_) => problem.of_type(FILE_MISSING),
+            _ => problem,
+        }
+    }
+}

@@ -66,6 +66,9 @@ pub enum SessionError {
     /// The file was there at the last scan and is not now, or was not then.
     #[error("`{0}` cannot be reached; its disk or share may not be mounted")]
     Unavailable(String),
+    /// The file is not where it was at the last scan, and its folder is.
+    #[error("`{0}` is missing: it was moved or removed since its library was last looked at")]
+    FileMissing(String),
     /// The key frames of a copied video are still being collected.
     #[error("the key frames of `{0}` are being collected; try again in a moment")]
     Indexing(String),
@@ -108,9 +111,11 @@ impl SessionError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::NoSuch(_) | Self::NoPart { .. } | Self::NotRecorded(_) | Self::NotKept(_) => {
-                ErrorKind::NotFound
-            }
+            Self::NoSuch(_)
+            | Self::FileMissing(_)
+            | Self::NoPart { .. }
+            | Self::NotRecorded(_)
+            | Self::NotKept(_) => ErrorKind::NotFound,
             Self::Ended => ErrorKind::Conflict,
             Self::BadPosition | Self::NoStream(_) | Self::BadLanguage(_) => ErrorKind::BadInput,
             Self::NotProbed(_) | Self::Unavailable(_) | Self::Indexing(_) | Self::Stopping => {

@@ -1,5 +1,6 @@
 //! Opening a session: find the file, decide once, plan the segments, sign the URL.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +17,7 @@ use spindle_playback::choose::is_in;
 use spindle_playback::{
     Action, ClientProfile, Decider, Decision, Method, Protocol, SubtitleChoice, TrackVerdict,
 };
-use spindle_storage::{MediaFile, StreamId};
+use spindle_storage::{MediaFile, StorageError, StreamId};
 use spindle_transcode::{AudioPlan, Boundaries, Container, FileKey, Plan, RenditionKey, VideoPlan};
 use tokio_util::sync::CancellationToken;
 
@@ -59,6 +60,16 @@ pub struct Open {
     pub start_s: f64,
     /// The furthest way that failed before this one.
     pub failed: Option<Method>,
+}
+
+/// A file that is gone from a library that is there is missing; with the library away (its mount, its folder), it may well be there again.
+fn missing_or_away(error: &StorageError, part: &PlayFile) -> SessionError {
+    match error {
+        StorageError::Open { source, .. } if source.kind() == ErrorKind::NotFound && part.available => {
+            SessionError::FileMissing(part.name.clone())
+        }
+        _ => SessionError::Unavailable(part.name.clone()),
+    }
 }
 
 /// What the client needs to play.
@@ -216,7 +227,7 @@ impl Sessions {
         })?;
         let file = opened.map_err(|error| {
             tracing::warn!(file = ?part.name, %error, "unable to open a file that was asked for");
-            SessionError::Unavailable(part.name.clone())
+            missing_or_away(&error, &part)
         })?;
         let info = match part.info.clone() {
             Some(info) => info,
