@@ -60,7 +60,8 @@ impl MediaLane {
         })?;
         let session: &Session = &attached;
         let reply = match rest.split_once('/') {
-            Some(("file", _)) => file(session, method, headers)?,
+            // Its address has one name; a film behind any other would look like a file that a client named.
+            Some(("file", name)) if name.starts_with("stream.") => file(session, method, headers)?,
             Some(("hls", name)) => hls::get(session, name, method, headers).await?,
             Some(("subtitles", name)) => {
                 let tools = hls::subtitle::Tools {
