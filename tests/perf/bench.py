@@ -531,8 +531,20 @@ def net(_options):
     return {"status": subprocess.run([sys.executable, os.path.join(HERE, "../e2e/run.py")], env=env, stdin=subprocess.DEVNULL).returncode}
 
 
-ALL = {"files": files, "record": record, "silent": silent, "start": start, "speed": speed, "scan": scan, "idle": idle, "overhead": overhead, "mapping": mapping, "fio": fio, "net": net}
-WITHOUT = {"files", "scan"}
+def decide(options):
+    """Decisions a second on one core: every sample on every built-in client, the best of several passes; 100,000 is what a library's page may ask for."""
+    rows = []
+    for _ in range(options.rounds):
+        run = subprocess.run(["cargo", "run", "--release", "--quiet", "-p", "spindle-playback", "--example", "decisions", "--", "bench"],
+                             cwd=servers.TOP, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True)
+        rows.append(json.loads(run.stdout)["decisions_per_second"])
+    out = {"decisions_per_second": statistics.median(rows), "share_of_100000": statistics.median(rows) / 100_000}
+    print("\ndecide: %.0f decisions a second" % out["decisions_per_second"])
+    return out
+
+
+ALL = {"decide": decide, "files": files, "record": record, "silent": silent, "start": start, "speed": speed, "scan": scan, "idle": idle, "overhead": overhead, "mapping": mapping, "fio": fio, "net": net}
+WITHOUT = {"decide", "files", "scan"}
 
 
 def take_precedence():

@@ -12,7 +12,8 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, os.path.join(HERE, "..", "rigs"))
+sys.path[:0] = [os.path.join(HERE, "..", "rigs"), os.path.join(HERE, "..", "cases")]
+import index
 import report
 from report import check
 
@@ -118,6 +119,8 @@ def metadata():
 
 def run():
     stage = report.Stage("style", sys.argv[1] if len(sys.argv) > 1 else None)
+    with stage.case("every_case_from_the_field_is_in_the_table_with_tests_that_are_there"):
+        check(not index.faults(), "; ".join(index.faults()))
     if tomllib is None:
         with stage.case("rules_can_be_read"):
             raise report.Skip("python 3.11 or newer reads deny.toml")

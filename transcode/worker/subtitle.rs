@@ -140,6 +140,10 @@ pub(crate) fn vtt(talk: &Talk, mut input: Input, stream: usize, output: OwnedFd)
             last_word = std::time::Instant::now();
             talk.send(&Reply::Progress { at_us: 0 });
         }
+        // What was read to find out what the file holds is handed over first, whosever it is.
+        if packet.stream() != stream {
+            continue;
+        }
         let Some(pts) = packet.pts() else { continue };
         let from = us(pts, facts.time_base, start_us);
         let span = us(packet.duration(), facts.time_base, 0);
