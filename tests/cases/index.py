@@ -41,7 +41,7 @@ def faults():
                 full = os.path.join(TOP, path)
                 texts[path] = open(full, encoding="utf-8").read() if os.path.isfile(full) else ""
             if path.endswith(".rs"):
-                there = re.search(r"\bfn %s\(" % re.escape(name), texts[path])
+                there = re.search(r"\bfn %s\(|^    %s: (?:source\(|Source \{)|^    %s:$" % ((re.escape(name),) * 3), texts[path], re.M)
             elif path.startswith("tests/cases/"):
                 there = re.search(r"^def %s\(" % re.escape(name), texts[path], re.M) and re.search(r"^(CASES|ALONE) = .*\b%s\b" % re.escape(name), texts[path], re.M)
             else:
