@@ -276,7 +276,8 @@ fn move_all(from: &Target, to: &Target, runner: &Runner<'_>, wrote: &AtomicU64) 
     for _ in 0..BETWEEN {
         let _received_below = empty.send(Buffer::new(BLOCK));
     }
-    std::thread::scope(|scope| {
+    // It owns both ends: where writing fails, the reader, who may wait for a block, learns of it before it is waited for.
+    std::thread::scope(move |scope| {
         let reader =
             std::thread::Builder::new().name("bench-read".to_owned()).spawn_scoped(scope, move || {
                 let mut offset = 0;
@@ -429,6 +430,27 @@ mod tests {
             "100 MB/s on the whole; each byte copied was written 2.02 times"
         );
         assert_eq!(verdict(0, 0.0, &record, None), "");
+    }
+
+    /// The reader is blocks ahead by then, and waits for one that nobody will send.
+    #[test]
+    fn a_copy_whose_target_takes_no_writes_ends_with_the_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["from", "to"] {
+            std::fs::write(path(name), vec![7; BLOCK * BETWEEN * 4]).unwrap();
+        }
+        let (from, to) = (path("from"), path("to"));
+        let (store, (told, heard)) = (crate::store::Store::in_data_dir(folder.path()), mpsc::channel());
+        std::thread::spawn(move || {
+            let clock: SharedClock = Arc::new(ManualClock::at(0));
+            let (stop, say) = (spindle_base::shutdown::Shutdown::new(), |_: &str, _: &str| {});
+            let runner = Runner { store: &store, clock: &clock, stop: &stop, say: &say };
+            let open = |path: &std::path::Path| Target::open_to_read(path).unwrap();
+            told.send(move_all(&open(&from), &open(&to), &runner, &AtomicU64::new(0))).unwrap();
+        });
+        let result = heard.recv_timeout(Duration::from_secs(60)).expect("the copy ends");
+        assert_eq!(result.unwrap_err().raw_os_error(), Some(9), "EBADF: it was opened to be read");
     }
 
     #[test]

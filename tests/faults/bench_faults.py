@@ -353,15 +353,18 @@ EXT4_IOC_SHUTDOWN, WITHOUT_LOG = 0x8004587D, 2
 def goes_down():
     """The filesystem stops taking writes in mid-run: blocks, and both sides of a copy."""
     for name in ("blocks", "copy"):
-        with pools.Pool("ext4", size_mib=256) as pool, pools.Pool("ext4", size_mib=256) as other, data_dir() as data:
+        # So slow that the copy is still under way when its target goes.
+        with pools.Pool("ext4", size_mib=256, model="hdd7200", settings=("outer_mb_s=60", "inner_mb_s=50")) as pool, pools.Pool("ext4", size_mib=256) as other, data_dir() as data:
             paths = (other.mount, pool.mount) if name == "copy" else (pool.mount,)
             more = ("--size", "100M") if name == "copy" else ("--size", "16M", "--seconds", "30")
+            pool.model.delays(name == "copy")
             with Running(data, name, *paths, *more, "--yes") as run:
                 run.until("copying" if name == "copy" else "write 4 KiB")
                 folder = os.open(pool.mount, os.O_RDONLY)
                 fcntl.ioctl(folder, EXT4_IOC_SHUTDOWN, struct.pack("I", WITHOUT_LOG))
                 os.close(folder)
                 check(run.ends() == 1, "status %s: %s" % (run.process.returncode, run.said()))
+            pool.model.delays(False)
             check(name in run.text or "nterrupted" in run.text or "unable to" in run.text, run.text)
             check("I/O error" in run.text or "ead-only" in run.text or "nput/output" in run.text, "%s says: %s" % (name, run.text))
             pool.unmount()
@@ -500,7 +503,7 @@ CASES = {
     "where_requests_cannot_go_past_memory_it_is_said": (through_memory, None),
     "the_file_of_an_experiment_lies_in_one_piece": (one_piece, None),
     "every_command_that_writes_leaves_nothing_however_it_is_ended": (ways_to_end, None),
-    "a_filesystem_that_goes_down_ends_blocks_and_copies": (goes_down, None),
+    "a_filesystem_that_goes_down_ends_blocks_and_copies": (goes_down, True),
     "a_volume_that_others_fill_ends_an_experiment": (fills_up, None),
     "two_experiments_at_once_on_one_volume": (at_once, None),
     "arguments_that_make_no_sense_are_one_line_and_make_nothing": (clumsy, None),
