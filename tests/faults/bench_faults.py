@@ -86,9 +86,7 @@ class Running:
         return self
 
     def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+        servers.end_program(self.process)
         self.text = self.said()
         self.errors.close()
 
@@ -231,9 +229,7 @@ class Asked:
         return self
 
     def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+        servers.end_program(self.process)
         os.close(self.master)
 
 

@@ -44,9 +44,7 @@ class Terminal:
         return self
 
     def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+        servers.end_program(self.process)
         os.close(self.master)
         os.close(self.slave)
 

@@ -428,8 +428,8 @@ def asked(monitor, console, shown):
         with socket.socket(socket.AF_UNIX) as link:
             link.settimeout(2)
             link.connect(monitor)
-            registers = command(link, "info registers -a") + command(link, "info registers -a")
-            command(link, "nmi")
+            registers = answer(link, "info registers -a") + answer(link, "info registers -a")
+            answer(link, "nmi")
     except OSError as error:
         return "its monitor does not answer: %s" % error
     size, end = -1, time.monotonic() + 30
@@ -442,7 +442,7 @@ def asked(monitor, console, shown):
     return "its processors are at: %s; on an NMI it said: %s" % (" ".join(at), told[-6000:] or "nothing")
 
 
-def command(link, line):
+def answer(link, line):
     """The monitor's answer: all that comes until it is silent."""
     link.sendall(line.encode() + b"\n")
     out = b""

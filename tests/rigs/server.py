@@ -99,6 +99,13 @@ def program_for(uid):
     return os.path.join(into, os.path.basename(PROGRAM))
 
 
+def end_program(process):
+    """Ends a program that has not ended by itself, and waits for it."""
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+
+
 class Server:
     """One `spindle serve` on a free loopback port with its own data directory."""
 
