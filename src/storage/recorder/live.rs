@@ -462,10 +462,9 @@ impl Live {
         if bytes == 0 {
             return;
         }
-        self.unattributed_bytes += bytes;
-        if let Some(why) = why {
-            self.used(AttributionMode::None, at_us, Some(why));
-            self.because(why);
+        match why {
+            Some(why) => self.elsewhere(bytes, at_us, why),
+            None => self.unattributed_bytes += bytes,
         }
     }
 
