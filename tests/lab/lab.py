@@ -199,7 +199,9 @@ def main_run(arguments):
         run_cases(stage, table_of_cases.all_cases(), plan, arguments.echo)
     else:
         import judge_test
+        import table_test
         judge_test.run(stage)
+        table_test.run(stage)
         run_cases(stage, table_of_cases.by_name(table_of_cases.STAGE), {**plan, "serve": STAGE_SERVE, "seconds": 150, "processors": 1, "is_whole": False}, arguments.echo)
     return stage.finish()
 
