@@ -16,6 +16,7 @@ use crate::map::resolve::{Leaf, Resolver, Stamps};
 use crate::map::volume::{self, Ground, Machine};
 use crate::map::zfs;
 use crate::map::{Member, Node};
+use crate::mapper::Known;
 use crate::pool::Pool;
 use crate::storage::mount_of;
 use crate::sys;
@@ -138,13 +139,13 @@ impl Device {
         plan.map_file(&self.mount, fd, trace, sync)
     }
 
-    /// What `spindle layout` asks: with other options than the recorder's the stack is resolved anew. `known`: the file's map, where
-    /// making it takes long and that was done before.
+    /// What `spindle layout` asks: with other options than the recorder's the stack is resolved anew. `known`: the file's map, or why
+    /// there is none, where to ask takes long and somebody just has.
     pub(crate) fn layout(
         &self,
         (fd, file, size_bytes): (BorrowedFd<'_>, &Path, u64),
         options: &LayoutOptions,
-        known: Option<&FileMap>,
+        known: Option<Known<'_>>,
         trace: &Trace,
     ) -> Layout {
         let fresh;
@@ -155,15 +156,20 @@ impl Device {
             self.plan(fd, trace)
         };
         let names = plan.all_names();
-        if let Some(map) = known.filter(|_| options.through_loops == 0) {
-            return report::layout(map, file.to_owned(), size_bytes, &names, options);
-        }
-        match plan.map_file(&self.mount, fd, trace, true) {
-            Ok(map) => report::layout(&map, file.to_owned(), size_bytes, &names, options),
+        let fresh;
+        let map = match known {
+            Some(known) => known,
+            None => {
+                fresh = plan.map_file(&self.mount, fd, trace, true);
+                fresh.as_ref()
+            }
+        };
+        match map {
+            Ok(map) => report::layout(map, file.to_owned(), size_bytes, &names, options),
             Err(why) => Layout {
                 file: file.to_owned(),
                 size_bytes,
-                why_inexact: Some(why),
+                why_inexact: Some(why.clone()),
                 candidates: names.present.iter().map(ToString::to_string).collect(),
                 ..Layout::default()
             },

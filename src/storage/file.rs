@@ -217,6 +217,20 @@ impl FileState {
         let _ = self.map.set(map);
     }
 
+    /// Where it lies, by `make` if that is not known. Whoever asks while it is being made waits for that one answer; `true`: it
+    /// was made for this asker.
+    pub(crate) fn map_or(
+        &self,
+        make: impl FnOnce() -> Result<FileMap, String>,
+    ) -> (&Result<FileMap, String>, bool) {
+        let mut is_new = false;
+        let map = self.map.get_or_init(|| {
+            is_new = true;
+            make()
+        });
+        (map, is_new)
+    }
+
     /// `true` once, where its map has still to be made.
     pub(crate) fn asks_for_map(&self) -> bool {
         self.map.get().is_none() && !self.is_map_asked.swap(true, Ordering::AcqRel)

@@ -1,7 +1,7 @@
 //! The handle that the rest of the server holds.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, Weak};
@@ -354,11 +354,14 @@ impl Storage {
         let asked = path;
         through::followed(path, |path, mount, fd, identity, via| {
             let device = self.0.devices.of_open(mount, fd)?;
-            // A page asks at every start of a film: zdb, which loads the whole pool, is not run again for what it said.
-            let slow =
-                device.has_own_threads().then(|| self.0.files.lock().get(&identity).and_then(Weak::upgrade));
-            let slow = slow.flatten().filter(|s| Arc::ptr_eq(&s.device, &device));
-            let known = slow.as_ref().and_then(|s| s.map()?.as_ref().ok());
+            // A page asks at every start of a film: zdb, which loads the whole pool, is not run again for what it said, nor
+            // beside the run that whoever plays the film waits for.
+            let is_slow = device.has_own_threads() && options.through_loops == 0;
+            let slow = is_slow.then(|| {
+                let identity = as_opened(asked, identity);
+                self.0.file_state(fd, identity, Arc::clone(&device))
+            });
+            let known = slow.as_ref().and_then(|s| self.0.mapper.answer(s, fd, &self.0.trace));
             let mut layout = device.layout((fd, asked, identity.size_bytes), options, known, &self.0.trace);
             layout.via = via.then(|| path.to_owned());
             Ok(layout)
@@ -424,6 +427,15 @@ fn behind(path: &Path) -> Result<Option<(PathBuf, FileIdentity)>, StorageError> 
     })
 }
 
+/// What the file that `path` leads to, of this identity, is known as once it is open: a view says which file it is.
+fn as_opened(path: &Path, identity: FileIdentity) -> FileIdentity {
+    let is_view = mount_by_name(path).is_ok_and(|m| through::is_view(&m));
+    match is_view.then(|| behind(path)) {
+        Some(Ok(Some((_, view)))) => view,
+        _ => identity,
+    }
+}
+
 impl Inner {
     /// On a reader thread.
     fn open(&self, lane: &mut Lane<'_>, opens: Opens, stream: StreamId) -> Result<MediaFile, StorageError> {
@@ -452,7 +464,7 @@ impl Inner {
             queued_us = self.clock.monotonic_us();
             before = sys::thread_inblock_bytes();
         }
-        let state = self.file_state(&fd, identity, device);
+        let state = self.file_state(fd.as_fd(), identity, device);
         // A scan that opens every file has no record for a map to serve; nor has one whose requests are not seen.
         let is_traced = stream != StreamId::BACKGROUND && self.trace.status().is_ok();
         if self.ledger.is_on() && is_traced && state.device.has_own_threads() {
@@ -482,19 +494,19 @@ impl Inner {
         Ok(MediaFile::new(fd, path, state, opening))
     }
 
-    fn file_state(&self, fd: &OwnedFd, identity: FileIdentity, device: Arc<Device>) -> Arc<FileState> {
+    fn file_state(&self, fd: BorrowedFd<'_>, identity: FileIdentity, device: Arc<Device>) -> Arc<FileState> {
         let known = self.files.lock().get(&identity).and_then(Weak::upgrade);
         // Numbers are used again after an unmount: the device must be the same, too.
         if let Some(state) = known.filter(|s| Arc::ptr_eq(&s.device, &device)) {
             return state;
         }
         // Outside the lock: it may wait for a disk. Two at once do it twice, the first one stays.
-        let map = if !self.ledger.is_on() {
-            Some(Err("recording is switched off".to_owned()))
-        } else if device.has_own_threads() {
+        let map = if device.has_own_threads() {
             None
+        } else if self.ledger.is_on() {
+            Some(device.map_file(fd, &self.trace, false))
         } else {
-            Some(device.map_file(fd.as_fd(), &self.trace, false))
+            Some(Err("recording is switched off".to_owned()))
         };
         let mut files = self.files.lock();
         if let Some(state) =
