@@ -134,6 +134,12 @@ class Rig:
                 last, since = now, time.monotonic()
             check(time.monotonic() < end, "the pool is still read after 60 s")
 
+    def alone(self):
+        """Waits until nobody reads for who has watched before, with cold caches then."""
+        self.server.let_go(self.pool.mount)
+        self.pool.still()
+        self.cool()
+
     def cool(self):
         pools.evict(*self.paths.values())
 
@@ -183,8 +189,7 @@ def watch(browser, row, method):
 def one_stream(rig, browser, row, method, shot):
     """One viewer in the page; the view's disks against the trace, and the stored record too."""
     title = row["title"]
-    rig.pool.still()  # what played before may still read ahead
-    rig.cool()
+    rig.alone()
     with rig.trace() as seen:
         played = watch(browser, row, method)
         browser.io_open()
@@ -218,8 +223,7 @@ def one_stream(rig, browser, row, method, shot):
 
 def three_at_once(rig, rows, browser=None):
     """Three streams, two of them on one file at different places. The sum and each file's own bytes must be right."""
-    rig.pool.still()
-    rig.cool()
+    rig.alone()
     owner = layout.Owner(rig.pool, list(rig.paths.values()))
     opened, errors = [], []
 
@@ -257,10 +261,14 @@ def three_at_once(rig, rows, browser=None):
     check(seen.lost == 0, "the trace lost %d events" % seen.lost)
     for _, record in records:
         rig.attribution(record)
-    compare(total(r for _, r in records), seen.data(), "three together")
-    for title in (DIRECT, OTHER):
-        of_file = seen.data(lambda e: owner.of(e.disk, e.sector * 512) == rig.paths[title])
-        compare(total(r for t, r in records if t == title), of_file, "streams of %s" % title)
+    try:
+        compare(total(r for _, r in records), seen.data(), "three together")
+        for title in (DIRECT, OTHER):
+            of_file = seen.data(lambda e: owner.of(e.disk, e.sector * 512) == rig.paths[title])
+            compare(total(r for t, r in records if t == title), of_file, "streams of %s" % title)
+    except AssertionError as error:
+        raise AssertionError("%s\n        trace: %s\n        records: %s" % (error, blame(rig, seen), "; ".join(
+            "%s: %s, unattributed %s, served %s" % (title, by_disk(r), r["unattributed_bytes"], r["served_bytes"]) for title, r in records))) from error
     served = sum(r["served_bytes"] for _, r in records)
     check(served >= sum(r["read_bytes"] for _, r in records) * 0.5, "served %d" % served)
     for _, session in opened:

@@ -1,4 +1,5 @@
 """Starts and ends a real server for a test, and speaks to it. Standard library only."""
+import contextlib
 import http.client
 import json
 import os
@@ -68,6 +69,16 @@ def program_of(pid):
         return os.path.basename(open("/proc/%d/cmdline" % pid, "rb").read().split(b"\0")[0].decode(errors="replace"))
     except OSError:
         return ""
+
+
+def files_of(pid):
+    """What a process has open, by path; nothing when it is gone."""
+    found = []
+    with contextlib.suppress(OSError):
+        for number in os.listdir("/proc/%d/fd" % pid):
+            with contextlib.suppress(OSError):
+                found.append(os.readlink("/proc/%d/fd/%s" % (pid, number)))
+    return found
 
 
 def until(seconds, what, probe):
@@ -173,6 +184,13 @@ class Server:
 
     def workers(self):
         return [pid for pid in descendants(self.pid) if program_of(pid).startswith("spindle-transcode")]
+
+    def let_go(self, folder):
+        """Waits until no worker has a file below `folder` open. One whose viewer has gone still makes, for some seconds, what it had been asked
+        for, and reads for that in large steps with long pauses: disks that stand still for a moment say nothing of it."""
+        def probe():
+            return not any(path.startswith(folder + "/") for pid in self.workers() for path in files_of(pid))
+        until(60, "no worker reads files in %s" % folder, probe)
 
     def __exit__(self, *_):
         if self.process and self.process.poll() is None:
