@@ -551,7 +551,8 @@ def mapping(options):
 
 
 def fio(_options):
-    """`spindle bench corners` beside fio with the same patterns, in turns: on a loop device, and on the model of a rotating disk."""
+    """`spindle bench corners` and `bench blocks` beside fio with the same patterns, in turns: on a loop device, and on the model of a
+    rotating disk."""
     env = {**os.environ, "RIG_ALL": "1", "RIG_CASE": "fio_on_a", "RIG_PROGRAM": servers.PROGRAM}
     return {"status": subprocess.run([sys.executable, os.path.join(HERE, "../e2e/run.py")], env=env, stdin=subprocess.DEVNULL).returncode}
 
