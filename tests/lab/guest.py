@@ -133,7 +133,9 @@ def make_filesystem(case):
     if case["fs"] == "zfs":
         # Access as udev's rule of the package gives it; the list of pools is where zdb looks for them.
         shell("modprobe zfs; chmod 666 /dev/zfs; mkdir -p /etc/zfs")
-        shell("zpool create -f -o ashift=12 -O compression=off -O atime=off -O mountpoint=%s %s z %s" % (MOUNT, case["mkfs"], case["top"]))
+        # It takes no property twice.
+        options = case["mkfs"] if "compression=" in case["mkfs"] else "-O compression=off " + case["mkfs"]
+        shell("zpool create -f -o ashift=12 -O atime=off -O mountpoint=%s %s z %s" % (MOUNT, options, case["top"]))
         return
     tops = shell("echo %s" % case["top"]).split()
     options = case["mkfs"]
