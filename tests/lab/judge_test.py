@@ -63,9 +63,16 @@ def run(stage):
         check(judge.layout({**CASE, "exact": False}, evidence(), file_row(answer={**vague, "why_inexact": None})), "an inexact map without a reason passed")
         check(judge.raw(CASE, file_row(raw={"same": 5, "other": 4096, "first": {}})), "bytes that differ passed")
         good = {"compared_bytes": 8192, "different_bytes": 0, "differences": [], "unchecked": []}
-        check(judge.verified({**CASE, "raw": True}, good) is None, "a comparison without a difference was refused")
+        check(judge.verified({**CASE, "raw": True}, good, ANSWER) is None, "a comparison without a difference was refused")
         for key, new in (("different_bytes", 4096), ("compared_bytes", 0)):
-            check(judge.verified({**CASE, "raw": True}, {**good, key: new}), "%s = %s passed" % (key, new))
+            check(judge.verified({**CASE, "raw": True}, {**good, key: new}, ANSWER), "%s = %s passed" % (key, new))
+    with stage.case("judge_asks_for_no_comparison_of_a_file_that_is_stored_compressed_throughout"):
+        none, skipped = {"same": 0, "other": 0, "first": None}, {"compared_bytes": 0, "different_bytes": 0, "differences": [], "unchecked": [{"bytes": SIZE, "why": "stored compressed"}]}
+        for packed, is_right in ((SIZE, True), (SIZE - 4096, False)):
+            answer = {**ANSWER, "special": {"compressed_bytes": packed, "stored_bytes": packed // 2}}
+            check((judge.raw(CASE, file_row(answer=answer, raw=none)) is None) == is_right, "%d of %d bytes are compressed" % (packed, SIZE))
+            check((judge.verified({**CASE, "raw": True}, skipped, answer) is None) == is_right, "%d of %d bytes are compressed" % (packed, SIZE))
+        check(judge.verified({**CASE, "raw": True}, {**skipped, "unchecked": []}, {**ANSWER, "special": {"compressed_bytes": SIZE}}), "nothing compared without a reason passed")
     with stage.case("judge_counts_reads_of_a_lost_member_s_stripes_as_the_file_s"):
         facts = {"md0": {"chunk_size": str(64 << 10), "members": {"rd0": {"device": "vda", "offset": "2048"}, "rd2": {"device": "vdc", "offset": "2048"}}}}
         part = {"exact": True, "extents": [{"offset": 0, "length_bytes": 64 << 10, "copies": [[{"disk": "vda", "disk_offset": MIB, "length_bytes": 64 << 10}]]}]}
@@ -78,6 +85,23 @@ def run(stage):
         check(judge.record(CASE, evidence(), stream_row({"vda": 10 * MIB + 200000, "vdb": 6 * MIB}, events))[0], "two per cent too much passed")
         check(judge.record(CASE, evidence(), stream_row({"vda": 16 * MIB}, events))[0], "the right sum on the wrong disk passed")
         check(judge.record(CASE, evidence(), stream_row({"vda": 10 * MIB, "vdb": 6 * MIB}, events, attribution="sampled_map"))[0], "a fallback that was not asked for passed")
+    with stage.case("judge_holds_the_streams_of_a_film_to_what_was_read_of_its_places"):
+        events = [["vda", MIB, MIB, "R", 1, "x", 0.0], ["vdb", 90 * MIB, 4 * MIB, "R", 1, "x", 0.0]]
+        known = {"layouts": [{"file": "/Alpha.mp4", "answer": ANSWER}]}
+
+        def row(first, second, events=events):
+            viewers = [stream_row({"vda": first}, events)["viewers"][0], {**stream_row({"vdb": second}, events)["viewers"][0], "film": 1}]
+            return {**stream_row({}, events), "viewers": viewers}
+        check(judge.record(CASE, evidence(**known), row(MIB, 4 * MIB))[0] is None, judge.record(CASE, evidence(**known), row(MIB, 4 * MIB))[0])
+        swapped = row(MIB, 4 * MIB)
+        for viewer, film in zip(swapped["viewers"], (1, 0)):
+            viewer["film"] = film
+        check("the streams of the first film say" in (judge.record(CASE, evidence(**known), swapped)[0] or ""), "another film's bytes passed")
+    with stage.case("judge_counts_what_zfs_reads_along_between_a_film_s_records_as_the_film_s"):
+        spans = judge.Spans([(0, 44 << 10), (48 << 10, 92 << 10), (200 << 10, 244 << 10)])
+        for fs, start, end, want in (("zfs", 0, 92 << 10, 92 << 10), ("ext4", 0, 92 << 10, 88 << 10), ("zfs", 48 << 10, 244 << 10, 88 << 10), ("zfs", 4 << 10, 8 << 10, 4 << 10), ("zfs", 300 << 10, 304 << 10, 0)):
+            got = judge.of_film({"fs": fs}, spans, start, end)
+            check(got == want, "%s: %d of the request %s are the film's, not %d" % (fs, got, (start, end), want))
     with stage.case("judge_takes_what_an_array_reads_where_it_is_synchronised_for_the_array_s"):
         events = [["vda", 90 * MIB, 10 * MIB, "R", 1, "md0_raid5", 0.0], ["vda", 5 * MIB, MIB, "R", 1, "md0_raid5", 0.0]]
         row = {**stream_row({"vda": 10 * MIB}, events), "own_work": [["vda", 4 * MIB, 8 * MIB]]}
@@ -99,8 +123,8 @@ def run(stage):
         for wrong, what in ((stream_row({"vda": 10 * MIB}, events, why="x"), "a disk was claimed"), (stream_row({}, events, attribution="none"), "no reason was given"),
                             (stream_row({}, events, why="x"), "a trace was claimed"), (stream_row({}, [], attribution="none", why="x"), "nothing was read")):
             check(judge.record(share, evidence(), wrong)[0], "%s, and it passed" % what)
-        check(judge.verified(share, {"error": "it is on a network mount"}) is None, "the refusal was refused")
-        check(judge.verified(share, {"compared_bytes": 5, "different_bytes": 0, "unchecked": []}), "a comparison with disks that are not here passed")
+        check(judge.verified(share, {"error": "it is on a network mount"}, {}) is None, "the refusal was refused")
+        check(judge.verified(share, {"compared_bytes": 5, "different_bytes": 0, "unchecked": []}, {}), "a comparison with disks that are not here passed")
     with stage.case("a_request_that_no_bio_explains_is_seen_and_one_that_bios_explain_is_not_seen_twice"):
         seen = trace.Unqueued()
         check(seen.issued("vda", 0, 8) == [(0, 8)], "a request without a bio was not seen")
