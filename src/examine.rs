@@ -28,8 +28,8 @@ pub fn storage() -> Result<Storage, StorageError> {
         helper: HelperMode::Auto,
         read_chunk_bytes: 1 << 20,
         helper_program: std::env::current_exe().ok(),
-        // A layout and a topology are no stream.
-        record: true,
+        // A layout and a topology are no stream: the helper is there for questions.
+        record: false,
     };
     Storage::start(config, Arc::new(SystemClock))
 }

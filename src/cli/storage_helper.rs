@@ -27,6 +27,9 @@ pub(super) struct Arguments {
     /// Keep the right to run zdb, which says where ZFS puts files
     #[arg(long)]
     zfs: bool,
+    /// Answer questions and trace nothing, without the right to
+    #[arg(long)]
+    no_trace: bool,
 }
 
 /// Whether standard input is what a server hands over.
@@ -53,7 +56,11 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
             ));
         }
     };
-    let rights = spindle_storage::HelperRights { disks: arguments.disks, zfs: arguments.zfs };
+    let rights = spindle_storage::HelperRights {
+        disks: arguments.disks,
+        zfs: arguments.zfs,
+        no_trace: arguments.no_trace,
+    };
     spindle_storage::run_helper(endpoint, rights)?;
     Ok(())
 }

@@ -59,7 +59,8 @@ pub struct Config {
     pub read_chunk_bytes: u32,
     /// Our own binary, for [`HelperMode::Auto`].
     pub helper_program: Option<PathBuf>,
-    /// Whether streams are recorded. Off: no ledger, no trace, no recorder, and [`Storage::record`] gives nothing.
+    /// Whether streams are recorded. Off: no ledger, no trace, no recorder, and [`Storage::record`] gives nothing; a helper that is
+    /// started answers questions alone.
     pub record: bool,
 }
 

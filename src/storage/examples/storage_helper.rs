@@ -18,6 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
             "--disks" => rights.disks = true,
             "--zfs" => rights.zfs = true,
+            "--no-trace" => rights.no_trace = true,
             _ => {}
         }
     }

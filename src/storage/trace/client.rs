@@ -126,8 +126,8 @@ impl Trace {
                 Ok(Box::new(move |shared| shared.connect(&path)))
             }
             HelperMode::Auto => may_trace(config.helper_program.as_deref()).map(|program| {
-                let program = program.to_owned();
-                let run = move |shared: Arc<Shared>| shared.spawn(&program);
+                let (program, traces) = (program.to_owned(), config.record);
+                let run = move |shared: Arc<Shared>| shared.spawn(&program, traces);
                 Box::new(run) as Way
             }),
         };
@@ -267,11 +267,11 @@ impl Trace {
 impl Shared {
     /// The helper as a child. It is the death of this thread that the kernel tells it of, so this thread
     /// lives as long as the storage does.
-    fn spawn(&self, program: &Path) {
+    fn spawn(&self, program: &Path, traces: bool) {
         let mut wait = RETRY.0;
         while !self.state.lock().is_closing {
             let began = clock::instant();
-            match start_helper(program) {
+            match start_helper(program, traces) {
                 Err(e) => self.down(format!("unable to start the trace helper `{}`: {e}", program.display())),
                 Ok((socket, mut child)) => {
                     self.state.lock().helper_pid = Some(child.id());
@@ -528,7 +528,7 @@ fn may_trace(program: Option<&Path>) -> Result<&Path, String> {
     ))
 }
 
-fn start_helper(program: &Path) -> io::Result<(OwnedFd, Child)> {
+fn start_helper(program: &Path, traces: bool) -> io::Result<(OwnedFd, Child)> {
     let (ours, theirs) =
         rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     let mut command = Command::new(program);
@@ -536,6 +536,9 @@ fn start_helper(program: &Path) -> io::Result<(OwnedFd, Child)> {
     // Only where there is ZFS does it get the right to read everything for `zdb`.
     if Path::new("/dev/zfs").exists() {
         command.arg("--zfs");
+    }
+    if !traces {
+        command.arg("--no-trace");
     }
     let child = command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).spawn()?;
     tracing::debug!(pid = child.id(), fd = ours.as_raw_fd(), "trace helper started");
@@ -572,6 +575,11 @@ mod tests {
 
     /// A trace over this crate's own helper; `None`, and why is said, where that cannot be.
     fn traced() -> Option<Trace> {
+        helped(true)
+    }
+
+    /// The same; without `record` nothing is traced.
+    fn helped(record: bool) -> Option<Trace> {
         let exe = std::env::current_exe().unwrap();
         let program = exe.parent().unwrap().parent().unwrap().join("examples/storage_helper");
         if !program.exists() || !rustix::process::geteuid().is_root() {
@@ -584,7 +592,7 @@ mod tests {
                 rx.take(Duration::from_secs(1)).for_each(drop);
             }
         });
-        let config = Config { helper_program: Some(program), ..Config::default() };
+        let config = Config { helper_program: Some(program), record, ..Config::default() };
         Some(Trace::start(&config, Ledger::new(tx), Arc::new(SystemClock)))
     }
 
@@ -619,6 +627,24 @@ mod tests {
         assert_eq!(trace.power((4095, 1)), Err("there is no block device 4095:1".to_owned()));
         assert_eq!(trace.dm_table((4095, 1)), Err("there is no block device 4095:1".to_owned()));
         assert!(trace.zdb("-e", 1).is_err());
+        trace.close();
+    }
+
+    #[test]
+    fn a_helper_for_questions_has_no_right_to_trace_and_answers() {
+        let Some(trace) = helped(false) else { return };
+        assert_eq!(trace.power((4095, 1)), Err("there is no block device 4095:1".to_owned()));
+        assert!(trace.why().contains("--no-trace"), "{}", trace.why());
+        let pid = trace.0.state.lock().helper_pid.unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let permitted = status.lines().find_map(|l| l.strip_prefix("CapPrm:")).unwrap();
+        let permitted = u64::from_str_radix(permitted.trim(), 16).unwrap();
+        assert_eq!(permitted & (1 << 38), 0, "CAP_PERFMON is kept: {permitted:x}");
+        let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+        let events = fds.filter(|fd| {
+            std::fs::read_link(fd.path()).is_ok_and(|to| to.ends_with("anon_inode:[perf_event]"))
+        });
+        assert_eq!(events.count(), 0);
         trace.close();
     }
 

@@ -82,6 +82,8 @@ const MAX_CHUNK_MESSAGE: usize = 48 << 10;
 const URGENT: i32 = -10;
 /// Requests that may wait for one of the two asking threads.
 const MAX_ASKED: usize = 64;
+/// Why one that was started for questions alone does not trace.
+const NO_TRACE: &str = "the helper was started to answer questions, not to trace (--no-trace)";
 
 /// Runs until the server hangs up; over a socket of its own, for ever.
 ///
@@ -92,7 +94,7 @@ pub fn run_helper(endpoint: HelperEndpoint, rights: HelperRights) -> Result<(), 
     // without.
     let _ = rustix::process::setpriority_process(None, URGENT);
     // Events first: afterwards the rights to open them are gone.
-    let mut tracer = Tracer::open();
+    let mut tracer = if rights.no_trace { Err(NO_TRACE.to_owned()) } else { Tracer::open() };
     match endpoint {
         HelperEndpoint::Inherited => {
             let socket = io::stdin().as_fd().try_clone_to_owned().map_err(failed("standard input"))?;
@@ -161,7 +163,7 @@ impl Askers {
         let dropped = || failed("unable to drop privileges");
         // Root's file, too: afterwards it could not be opened.
         let control = sys::dm::control().ok().map(OwnedFd::from);
-        let of_trace = HelperRights::of_trace();
+        let of_trace = if rights.no_trace { CapabilitySet::empty() } else { HelperRights::of_trace() };
         let all = of_trace | HelperRights::MAPS | rights.of_disks();
         rights::drop_all_but(all).map_err(dropped())?;
         let start = |name: &str, keep: CapabilitySet, asked: Receiver<Asked>, control: Option<OwnedFd>| {

@@ -17,6 +17,9 @@ pub struct HelperRights {
     pub disks: bool,
     /// Where ZFS puts files: `zdb` is run with CAP_DAC_READ_SEARCH, because it reads the disks itself.
     pub zfs: bool,
+    /// Answers questions and traces nothing: for a command that is over in a tenth of a second, where the kernel takes longer than
+    /// that to let go of events that were opened (it waits until no processor can be inside the tracepoint).
+    pub no_trace: bool,
 }
 
 impl HelperRights {
