@@ -441,7 +441,7 @@ def still(case, server, sessions):
 def serve(case, mode, scenarios):
     """One server on the pool, one scenario after the other, each with a cold cache."""
     helper, uid = {"exact": ("auto", None), "fallback": ("off", NOBODY), "root": ("off", None)}[mode]
-    out = []
+    out, maps = [], None
     os.makedirs("/tmp/rig/runs", exist_ok=True)
     os.chmod("/tmp/rig", 0o777)
     os.chmod("/tmp/rig/runs", 0o777)
@@ -453,7 +453,7 @@ def serve(case, mode, scenarios):
         server.idle(60)
         ready = time.monotonic() - began
         if case["fs"] == "zfs" and mode == "exact":
-            mapped(server, rows, {TITLES[film] for scenario in scenarios for film, _share, _pace in SCENARIOS[scenario]})
+            maps = mapped(server, rows, {TITLES[film] for scenario in scenarios for film, _share, _pace in SCENARIOS[scenario]})
         for scenario in scenarios:
             still(case, server, [])
             drop()
@@ -461,6 +461,8 @@ def serve(case, mode, scenarios):
             out[-1]["ready_s"] = round(ready, 1)
             for session in out[-1].pop("open"):
                 server.end(session)
+        if maps and out:
+            out[-1]["mapped"] = maps
         if case["fs"] == "zfs" and out:
             out[-1]["log"] = open(server.log_path, errors="replace").read()[-30000:]
     return out
@@ -468,15 +470,26 @@ def serve(case, mode, scenarios):
 
 def mapped(server, rows, titles):
     """Reads each film that is played until its record has places for it: zdb, which tells the map, takes half a minute on an emulated processor, and a
-    scenario is over in three seconds. The server keeps the map."""
+    scenario is over in three seconds. The server keeps the map. Gives what a page is told that asks for the map meanwhile, and how often zdb was asked."""
+    pages = {}
+
+    def page(title):
+        try:
+            pages[title] = server.api("GET", "/items/%s/layout" % rows[title]["id"], timeout=150)
+        except Exception as error:
+            pages[title] = {"error": "%s: %s" % (type(error).__name__, error)}
     for title in sorted(titles):
         drop()
         played = server.play(rows[title]["id"])
+        asker = threading.Thread(target=page, args=(title,))
+        asker.start()
         server.request("GET", server.path_of(played["url"]))
         end = time.monotonic() + 90
         while time.monotonic() < end and not sum(disk["read_bytes"] for disk in server.io(played["session"])["disks"]):
             time.sleep(0.5)
+        asker.join()
         server.end(played["session"])
+    return {"pages": pages, "asked": read(server.log_path).count("zdb was asked for the map of a file")}
 
 
 def one_scenario(case, server, rows, mode, scenario):
@@ -597,6 +610,14 @@ def sign_of_life():
         time.sleep(5)
 
 
+def keep_names():
+    """Leaves one event on for good, one that hardly ever occurs. While any is, the kernel notes the names of threads, by probes in the
+    scheduler; with the first and the last it would write those into its own code and out again. On an emulated machine of several processors
+    that went wrong: both stood in `__schedule`, at the very instruction that one of them was writing."""
+    with open("/sys/kernel/tracing/events/sched/sched_kthread_stop/enable", "w") as knob:
+        knob.write("1")
+
+
 def main():
     threading.Thread(target=sign_of_life, daemon=True).start()
     plan = json.load(open(os.path.join(HERE, "plan.json")))
@@ -605,6 +626,7 @@ def main():
     for number, name in disks().items():
         with open("/sys/block/%s/queue/read_ahead_kb" % name, "w") as knob:
             knob.write("128")
+    keep_names()
     speed = {key: read("/proc/sys/dev/raid/" + key) for key in ("speed_limit_min", "speed_limit_max")}
     for case in plan["cases"]:
         began = time.monotonic()

@@ -41,6 +41,8 @@ def judge(case, evidence):
             wrong, cell = record(case, evidence, row)
             findings.append(Finding("record is what the disks did (%s)" % name, wrong))
             cells.append(cell)
+        if "mapped" in row:
+            findings.append(Finding("a page that asks for a map while it is made gets that one", one_map(evidence, row["mapped"])))
         if row["scenario"] == "lost" and not row["errors"]:
             findings.append(Finding("a disk that nothing replaces ends the stream, not the server", lost(row)))
         if row["scenario"] == "fault" and not row["errors"]:
@@ -271,6 +273,19 @@ def verified(case, said, answer):
         return "it compared nothing and does not say why"
     if not said["compared_bytes"] and case["exact"] is True and case["raw"] and not is_packed(answer):
         return "it compared nothing: %s" % said["unchecked"]
+    return None
+
+
+def one_map(evidence, said):
+    """A film's page asks where it lies while the film is opened: zdb is asked once for both, and tells the page what it tells a command."""
+    if said["asked"] != len(said["pages"]):
+        return "zdb was asked %d times for %d films" % (said["asked"], len(said["pages"]))
+    known = next((r["answer"] for r in evidence.get("layouts", []) if "Alpha" in r["file"]), None)
+    for title, answer in said["pages"].items():
+        if "error" in answer:
+            return "%s: %s" % (title, answer["error"])
+        if title == "Alpha" and known and "error" not in known and answer["extents"] != known["extents"]:
+            return "the page was told %s, a command %s" % (sample(answer), sample(known))
     return None
 
 

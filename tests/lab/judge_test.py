@@ -73,6 +73,10 @@ def run(stage):
             check((judge.raw(CASE, file_row(answer=answer, raw=none)) is None) == is_right, "%d of %d bytes are compressed" % (packed, SIZE))
             check((judge.verified({**CASE, "raw": True}, skipped, answer) is None) == is_right, "%d of %d bytes are compressed" % (packed, SIZE))
         check(judge.verified({**CASE, "raw": True}, {**skipped, "unchecked": []}, {**ANSWER, "special": {"compressed_bytes": SIZE}}), "nothing compared without a reason passed")
+    with stage.case("judge_holds_a_page_to_the_one_map_that_is_made"):
+        known = evidence(layouts=[{"file": "/Alpha.mp4", "answer": ANSWER}])
+        for asked, answer, is_right in ((1, ANSWER, True), (2, ANSWER, False), (1, {"error": "HTTP 503"}, False), (1, changed(ANSWER, ["extents", 0, "copies", 0, 0, "disk_offset"], 0), False)):
+            check((judge.one_map(known, {"asked": asked, "pages": {"Alpha": answer}}) is None) == is_right, "asked %d times, told %s" % (asked, answer))
     with stage.case("judge_counts_reads_of_a_lost_member_s_stripes_as_the_file_s"):
         facts = {"md0": {"chunk_size": str(64 << 10), "members": {"rd0": {"device": "vda", "offset": "2048"}, "rd2": {"device": "vdc", "offset": "2048"}}}}
         part = {"exact": True, "extents": [{"offset": 0, "length_bytes": 64 << 10, "copies": [[{"disk": "vda", "disk_offset": MIB, "length_bytes": 64 << 10}]]}]}
