@@ -2,6 +2,7 @@
 Whatever happens, the temporary file is gone at the end or after the next start, and what was measured is kept and said to be partial."""
 import contextlib
 import fcntl
+import glob
 import json
 import os
 import pty
@@ -20,6 +21,7 @@ import report
 import server as servers
 from report import check
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 PREFIX = ".spindle-bench-"
 
 
@@ -346,6 +348,102 @@ def ways_to_end():
 EXT4_IOC_SHUTDOWN, WITHOUT_LOG = 0x8004587D, 2
 
 
+def goes(pool):
+    """The filesystem goes down as when its disk is pulled: nothing more is read or written."""
+    folder = os.open(pool.mount, os.O_RDONLY)
+    fcntl.ioctl(folder, EXT4_IOC_SHUTDOWN, struct.pack("I", WITHOUT_LOG))
+    os.close(folder)
+
+
+def films(folder):
+    """A film of some minutes in a folder; its path."""
+    run = subprocess.run([os.path.join(HERE, "../samples/ensure"), "clips"], stdout=subprocess.PIPE, text=True, check=True)
+    source = glob.glob(run.stdout.strip().splitlines()[-1] + "/Clips/Direct Hour*/*.mp4")[0]
+    at = os.path.join(folder, "The Owner's (2000)")
+    os.makedirs(at)
+    return shutil.copy(source, at)
+
+
+class Watching(Running):
+    """`bench stream` with one viewer; waits until its viewer has had something from the disk."""
+
+    def __init__(self, pool, data, *words):
+        super().__init__(data, "stream", pool.mount, "--scenario", "single", *words)
+        self.stat = "/sys/block/%s/stat" % os.path.basename(pool.devices[0])
+
+    def read_bytes(self):
+        return int(open(self.stat).read().split()[2]) * 512
+
+    def watches(self):
+        # The films have been looked at by then, and nobody else reads of this disk.
+        self.until("dropping the films from memory")
+        before, end = self.read_bytes(), time.monotonic() + 120
+        while self.read_bytes() < before + (4 << 20):
+            check(self.process.poll() is None and time.monotonic() < end, "no viewer reads: %s" % self.said())
+            time.sleep(0.05)
+
+
+def runs_left(data):
+    folder = os.path.join(data, "bench-runs")
+    return os.listdir(folder) if os.path.isdir(folder) else []
+
+
+def streams_end():
+    """`bench stream` by signals, and when the volume of its film goes away."""
+    with pools.Pool("ext4", size_mib=128) as pool, data_dir() as data:
+        film = films(pool.mount)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
+            pool.remount()
+            with Watching(pool, data, "--seconds", "60") as run:
+                run.watches()
+                run.process.send_signal(number)
+                status = run.ends()
+            if number == signal.SIGKILL:
+                check(status == -number and len(runs_left(data)) == 1, "%s %s" % (status, runs_left(data)))
+                check(bench(data, "stream", pool.mount, "--scenario", "single", "--seconds", "2").returncode == 0, "the next one runs")
+                check(not runs_left(data), "what a killed run left goes with the next: %s" % runs_left(data))
+                continue
+            check(status == 1 and "it was stopped after" in run.text and not runs_left(data), "%s %s %s" % (status, run.text, runs_left(data)))
+            kept = json.loads(bench(data, "show", records(data)[0]["id"], "--json").stdout)
+            check(kept["interrupted"] and kept["rows"] and kept["rows"][0]["read_bytes"] >= 1 << 20, "kept: %s" % kept["rows"])
+        pool.remount()
+        with Watching(pool, data, "--seconds", "60") as run:
+            run.watches()
+            goes(pool)
+            status = run.ends()
+        check(status == 1 and "ended before its time" in run.text and film in run.text, "%s %s" % (status, run.text))
+        check("Bench Film" not in run.text and "WARN" not in run.text, "what only the experiment's server knows: %s" % run.text)
+        check(records(data)[0]["interrupted"] and not runs_left(data), "%s %s" % (records(data)[0], runs_left(data)))
+        pool.unmount()
+        pool._mount()
+
+
+def streams_at_full_speed():
+    """Viewers that read as fast as it goes have the whole film at once, others what they play and a little ahead; memory has no disk."""
+    with pools.Pool("ext4", size_mib=128) as pool, data_dir() as data:
+        film = films(pool.mount)
+        size = os.path.getsize(film)
+        streams = {}
+        for pace, seconds in (("--paced", "2"), ("--full-speed", "8")):
+            pool.remount()
+            run = bench(data, "stream", pool.mount, "--scenario", "single", pace, "--seconds", seconds)
+            check(run.returncode == 0, run.stderr)
+            kept = json.loads(bench(data, "show", records(data)[0]["id"], "--json").stdout)
+            check(kept["pace"] == pace[2:].replace("-", "_"), "pace: %s" % kept["pace"])
+            streams[pace] = kept["streams"][0]["received_bytes"]
+        check(streams["--full-speed"] == size, "the whole film: %s of %d" % (streams, size))
+        check(0 < streams["--paced"] < size // 2, "two seconds and what is kept ahead: %s of %d" % (streams, size))
+        memory = os.path.join(data, "memory")
+        os.mkdir(memory)
+        pools.sh("mount", "-t", "tmpfs", "none", memory)
+        try:
+            films(memory)
+            run = bench(data, "stream", memory, "--scenario", "single", "--seconds", "2")
+            check(run.returncode == 0 and "no disk of its own" in run.stdout and "everything came from memory" in run.stdout, "%d %s %s" % (run.returncode, run.stdout, run.stderr))
+        finally:
+            pools.sh("umount", memory)
+
+
 def goes_down():
     """The filesystem stops taking writes in mid-run: blocks, and both sides of a copy."""
     for name in ("blocks", "copy"):
@@ -356,9 +454,7 @@ def goes_down():
             pool.model.delays(name == "copy")
             with Running(data, name, *paths, *more, "--yes") as run:
                 run.until("copying" if name == "copy" else "write 4 KiB")
-                folder = os.open(pool.mount, os.O_RDONLY)
-                fcntl.ioctl(folder, EXT4_IOC_SHUTDOWN, struct.pack("I", WITHOUT_LOG))
-                os.close(folder)
+                goes(pool)
                 check(run.ends() == 1, "status %s: %s" % (run.process.returncode, run.said()))
             pool.model.delays(False)
             check(name in run.text or "nterrupted" in run.text or "unable to" in run.text, run.text)
@@ -503,6 +599,8 @@ CASES = {
     "a_volume_that_others_fill_ends_an_experiment": (fills_up, None),
     "two_experiments_at_once_on_one_volume": (at_once, None),
     "arguments_that_make_no_sense_are_one_line_and_make_nothing": (clumsy, None),
+    "a_bench_of_streams_ends_by_signals_and_without_its_volume": (streams_end, None),
+    "streams_at_a_pace_at_full_speed_and_of_memory": (streams_at_full_speed, None),
     "records_that_are_damaged_are_told_and_hinder_nobody": (broken_store, None),
     "where_a_record_cannot_be_kept_nothing_is_measured": (full_data_dir, None),
 }

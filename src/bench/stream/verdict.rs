@@ -79,6 +79,7 @@ fn shares(facts: &Facts<'_>) -> String {
     let total: u64 = facts.disks.iter().map(|(_, b)| *b).sum();
     if total == 0 {
         return match facts.unattributed_bytes {
+            0 if facts.served_bytes == 0 => format!("{who} had nothing read."),
             0 => format!("{who} needed no disk: everything came from memory."),
             bytes => format!("{who} had {} read, and no disk can be named for it.", human(bytes)),
         };
@@ -186,6 +187,8 @@ mod tests {
         );
         let none = disks(&[0, 0]);
         assert!(verdict(&facts(&none)).contains("everything came from memory"));
+        let text = verdict(&Facts { served_bytes: 0, ..facts(&none) });
+        assert_eq!(text, "Three streams had nothing read. Nothing reached a viewer.");
         let text = verdict(&Facts { unattributed_bytes: 5 << 20, ..facts(&none) });
         assert!(text.contains("5.0 MiB read, and no disk can be named"), "{text}");
     }

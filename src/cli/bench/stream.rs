@@ -89,8 +89,8 @@ struct Run<'a> {
 pub(super) fn run(data_dir: &Path, arguments: &Arguments) -> Outcome {
     let scenarios = scenarios(&arguments.scenario)?;
     let mut config = config(data_dir)?;
-    // What the server says of every session is nobody's question here.
-    config.log_level = config.log_level.min(tracing::Level::WARN);
+    // What the server says of every session is nobody's question here, and what hinders one is said of the stream.
+    config.log_level = config.log_level.min(tracing::Level::ERROR);
     crate::cli::log::start(&config);
     let frame = Frame::open(data_dir)?;
     let storage = crate::examine::storage()?;
@@ -426,8 +426,11 @@ impl Run<'_> {
                 Duration::from_micros(ran.ended_us - ran.began_us).as_secs_f64()
             ))
         } else {
-            let failed = streams.iter().find_map(|s| Some((s.stream, s.failed.as_ref()?)));
-            failed.map(|(n, why)| format!("stream {n} ended before its time: {why}"))
+            let failed = streams.iter().find_map(|s| Some((s, s.failed.as_ref()?)));
+            failed.map(|(s, why)| {
+                let film = films.get(s.film - 1).map(|f| f.file.display().to_string()).unwrap_or_default();
+                format!("stream {} of `{film}` ended before its time: {why}", s.stream)
+            })
         };
         record.detail("scenario", &scenario.name());
         record.detail("about", &scenario.about());
@@ -510,7 +513,7 @@ impl Stream {
             stalls: stalls().count(),
             stalled_ms: stalls().map(|w| w.duration_ms).sum(),
             waits: watched.waits.clone(),
-            failed: watched.failed.clone(),
+            failed: watched.failed.as_deref().map(|why| film.by_its_name(why)),
             no_record,
             record,
         }

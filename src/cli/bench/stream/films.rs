@@ -136,6 +136,9 @@ pub(super) struct Film {
     /// Id in the server of the experiment.
     #[serde(skip)]
     pub(super) item: String,
+    /// Its name in that server's library, which its errors name.
+    #[serde(skip)]
+    pub(super) served_as: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -177,7 +180,16 @@ impl Film {
             width: picture["width"].as_u64().unwrap_or(0),
             codecs: Codecs { video: of("video"), audio: of("audio") },
             item: id.to_owned(),
+            served_as: version["file"].as_str().unwrap_or_default().to_owned(),
         })
+    }
+
+    /// What the server of the experiment says of this film, by the name that its owner gave it.
+    pub(super) fn by_its_name(&self, said: &str) -> String {
+        if self.served_as.is_empty() {
+            return said.to_owned();
+        }
+        said.replace(&self.served_as, &self.file.to_string_lossy())
     }
 
     /// A television that plays this film as it is, or one that does not and takes a smaller picture.
@@ -274,6 +286,18 @@ mod tests {
         let error = find(&[dir.path().join("gone")], 1).unwrap_err();
         assert!(error.contains("gone") && error.contains("no such file"), "{error}");
         assert!(find(&[PathBuf::from("/dev/null")], 1).is_err());
+    }
+
+    #[test]
+    fn what_is_said_of_a_film_names_it_as_its_owner_does() {
+        let mut row = item(1080);
+        row["versions"][0]["file"] = json!("Bench Film 1 (1950)/Bench Film 1 (1950).mkv");
+        let film = Film::of(Path::new("/pool/Heat.mkv"), &row).unwrap();
+        let said = "`Bench Film 1 (1950)/Bench Film 1 (1950).mkv` cannot be reached";
+        assert_eq!(film.by_its_name(said), "`/pool/Heat.mkv` cannot be reached");
+        row["versions"][0]["file"] = json!("");
+        let film = Film::of(Path::new("/pool/Heat.mkv"), &row).unwrap();
+        assert_eq!(film.by_its_name("a `b` c"), "a `b` c");
     }
 
     fn item(height: u64) -> Value {
