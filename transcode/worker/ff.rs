@@ -200,14 +200,17 @@ impl Input {
         if source.size() == 0 {
             return Err(Fail::unreadable("empty file"));
         }
+        // What is larger than the buffer goes past it (libavformat/aviobuf.c, avio_read), and the source holds whole blocks: a
+        // larger one would copy every packet once more.
+        const BUFFER_BYTES: usize = 4 << 10;
         let source = Box::into_raw(Box::new(source));
         // SAFETY: plain allocations; every pointer is checked before use, and `input` owns all
         // three from here on, so that an early return frees them.
         let mut input = unsafe {
-            let buffer = av::av_malloc(64 << 10).cast::<u8>();
+            let buffer = av::av_malloc(BUFFER_BYTES).cast::<u8>();
             let io = av::avio_alloc_context(
                 buffer,
-                64 << 10,
+                BUFFER_BYTES as c_int,
                 0,
                 source.cast(),
                 Some(read_packet),

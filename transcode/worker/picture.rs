@@ -75,11 +75,13 @@ impl Shape {
             let transfer = f.color_transfer.as_deref().unwrap_or("smpte2084");
             let primaries = f.color_primaries.as_deref().unwrap_or("bt2020");
             let matrix = f.color_space.as_deref().unwrap_or("bt2020nc");
-            // Scaled first, in 10 bit: what follows works on 32-bit floats and costs by the pixel.
+            // Scaled first, in 10 bit: what follows works on 32-bit floats and costs by the pixel. Integers at the end of it, of 16
+            // bit, cut off what BT.709 does not have: the curve of negative light is zimg's to choose, by processor, and on some
+            // it made red black.
             chain.push_str(&format!(
                 "setparams=color_primaries={primaries}:color_trc={transfer}:colorspace={matrix},\
                  zscale=w={w}:h={h}:filter=bilinear,zscale=t=linear:npl=203,format=gbrpf32le,zscale=p=bt709,\
-                 tonemap=tonemap=mobius:desat=0,zscale=t=bt709:m=bt709:r=tv,format={format},"
+                 tonemap=tonemap=mobius:desat=0,zscale,format=gbrp16le,zscale=t=bt709:m=bt709:r=tv,format={format},"
             ));
             [Some("bt709".to_owned()), Some("bt709".to_owned()), Some("bt709".to_owned())]
         } else {

@@ -99,6 +99,8 @@ async fn hdr_becomes_sdr_in_which_white_is_white_black_black_and_red_red() {
         assert!((180..=235).contains(&white.0), "{name}: white {white:?}");
         assert!(white.1.abs_diff(128) <= 3 && white.2.abs_diff(128) <= 3, "{name}: white {white:?}");
         assert!(black.0 <= 24, "{name}: black {black:?}");
+        // Pure red of BT.709 is 63 bright.
+        assert!((40..=100).contains(&red.0), "{name}: red {red:?}");
         // Hue: towards red, within 15 degrees of where BT.709 has it (Cb 102, Cr 240).
         let hue = (f64::from(red.2) - 128.0).atan2(f64::from(red.1) - 128.0).to_degrees();
         let pure = (240.0_f64 - 128.0).atan2(102.0 - 128.0).to_degrees();
