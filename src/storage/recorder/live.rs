@@ -130,6 +130,8 @@ pub(crate) struct Live {
     placed: BTreeMap<Arc<str>, u64>,
     /// Bytes that those counters divided.
     divided_bytes: u64,
+    /// Bytes that were counted for its reads besides their own, by the disks of the array that may have read them again.
+    again: BTreeMap<Vec<Arc<str>>, u64>,
     /// Each disk's own counter when it was first met.
     first_totals: BTreeMap<Arc<str>, u64>,
     faults: Vec<DiskFault>,
@@ -172,6 +174,7 @@ impl Live {
             sets: BTreeMap::new(),
             placed: BTreeMap::new(),
             divided_bytes: 0,
+            again: BTreeMap::new(),
             first_totals: BTreeMap::new(),
             faults: Vec::new(),
             positions: VecDeque::new(),
@@ -450,6 +453,35 @@ impl Live {
                 self.disks.entry(disk).or_default().read_bytes += part;
             }
             self.divided_bytes += bytes;
+        }
+    }
+
+    /// Bytes that the kernel counted for a read besides its own: the array below may have read them again.
+    pub(crate) fn asked_again(&mut self, disks: Vec<Arc<str>>, bytes: u64) {
+        *self.again.entry(disks).or_default() += bytes;
+    }
+
+    /// What it may have made arrays read again, and nobody has looked at yet.
+    pub(crate) fn again(&self) -> impl Iterator<Item = (&Vec<Arc<str>>, u64)> {
+        self.again.iter().map(|(disks, bytes)| (disks, *bytes))
+    }
+
+    /// Of what an array read again, `parts`, its share, as of the `all` bytes that streams asked for again.
+    pub(crate) fn divide_again(
+        &mut self,
+        now_us: u64,
+        disks: &[Arc<str>],
+        parts: &[(Arc<str>, u64)],
+        all: u64,
+    ) {
+        let Some(mine) = self.again.remove(disks).filter(|n| *n > 0) else { return };
+        let at_us = self.since_start(now_us);
+        for (disk, bytes) in parts {
+            let part = u128::from(*bytes) * u128::from(mine) / u128::from(all.max(1));
+            let part = u64::try_from(part).unwrap_or(0);
+            self.series.read(at_us, disk, part, 0);
+            self.disks.entry(Arc::clone(disk)).or_default().read_bytes += part;
+            self.divided_bytes += part;
         }
     }
 

@@ -44,7 +44,7 @@ use by_place::{ByPlace, Read};
 use faults::{Faults, Members};
 use join::{Join, Owner, Part, Reading};
 use live::Live;
-use owed::{Owed, Unclaimed};
+use owed::{Beyond, Owed, Unclaimed};
 use record::{AttributionMode, DiskRate, IoRecord, Notice};
 use trail::Origin;
 
@@ -105,6 +105,7 @@ const ZFS_BY_TIME: &str = "ZFS starts queued requests in its own threads: reques
 /// And what is said of it where its disks' own counters are all there is.
 const ZFS_BY_COUNTERS: &str = "ZFS tells no reader what came off disks for it: what the pool's disks read by their own counters is divided among the streams that read from it, by what they asked for; what others read of it at the same time is in that";
 const ROWS_BY_COUNTERS: &str = "a disk is missing, and what the kernel reads to compute its bytes is seen only in the block trace: what the pool's disks read by their own counters is divided among the streams that read from it, by what they asked for; what others read of it at the same time is in that";
+const READ_AGAIN: &str = "an array that lacks a member, fills one or is reshaped reads page by page, and may read again what was asked for ahead: what its disks read by their own counters beyond what the map says is counted for the streams that asked again, as far as they did";
 /// How long rows wait for the map of their file.
 const MAP_PATIENCE_US: u64 = 130_000_000;
 /// How long a pool's request waits for a read that tells whose it is, and how long while that read is under way.
@@ -119,6 +120,9 @@ const MISSED_BY_SEVERAL: &str = "kernel threads submitted some requests, at plac
 /// Events kept per thread for a read that is still under way, and of other processes for one that will
 /// turn out to be a worker.
 const MAX_PENDING: usize = 16_384;
+
+/// Bytes of each disk.
+type ByDisk = BTreeMap<Arc<str>, u64>;
 
 /// What is to be told to whoever watches the machine: the recorder adds, the server takes.
 pub(crate) type Notices = Arc<Mutex<VecDeque<Notice>, 54>>;
@@ -174,6 +178,8 @@ pub(crate) struct Recorder {
     owed: Owed,
     /// What pools' disks read and nobody had asked for yet.
     unclaimed: Unclaimed,
+    /// What disks of arrays that read page by page read beyond what the map says.
+    beyond: Beyond,
     system_disk: Option<Arc<str>>,
     sampled_us: u64,
     cpu_us: u64,
@@ -219,6 +225,7 @@ impl Recorder {
             divided_at: HashMap::new(),
             owed: Owed::default(),
             unclaimed: Unclaimed::default(),
+            beyond: Beyond::default(),
             sampled_us,
             cpu_us: sys::process_cpu_us(),
         };
@@ -786,7 +793,12 @@ impl Recorder {
             }
         }
         live.went_to(row, disks);
-        let metadata = real_inblock_bytes(row).saturating_sub(data);
+        let counted = real_inblock_bytes(row);
+        if counted < row.inblock_bytes {
+            live.because(READ_AGAIN);
+            live.asked_again(names.clone(), row.inblock_bytes - counted);
+        }
+        let metadata = counted.saturating_sub(data);
         match names.as_slice() {
             [only] => live.metadata(only, metadata),
             // Which disk the trees were on is not known without the trace.
@@ -838,8 +850,10 @@ impl Recorder {
             moved.insert(Arc::clone(disk), c.read_bytes.saturating_sub(before));
         }
         self.claim_for_pools(now_us, &mut moved, &asked);
-        for live in self.streams.values_mut() {
-            live.placed().into_iter().for_each(|(disk, bytes)| self.owed.take(&disk, bytes));
+        let mut placed = ByDisk::new();
+        for (disk, bytes) in self.streams.values_mut().flat_map(Live::placed) {
+            self.owed.take(&disk, bytes);
+            *placed.entry(disk).or_default() += bytes;
         }
         let mut sets: BTreeMap<Vec<Arc<str>>, u64> = BTreeMap::new();
         for (set, bytes) in self.streams.values().flat_map(Live::sets) {
@@ -850,6 +864,37 @@ impl Recorder {
             live.divide(now_us, &mut self.owed, last == Some(*id));
             live.divide_pools(now_us, &moved, &asked);
             self.counters.iter().for_each(|(disk, c)| live.counter(disk, c.read_bytes));
+        }
+        self.divide_again(now_us, (&moved, &placed), last.is_some());
+    }
+
+    /// What arrays that read page by page have read twice: looked at when nobody reads from them, for then all is told. `is_last`:
+    /// a stream ends, and is told what can be.
+    fn divide_again(&mut self, now_us: u64, (moved, placed): (&ByDisk, &ByDisk), is_last: bool) {
+        let mut sets: BTreeMap<Vec<Arc<str>>, (u64, bool)> = BTreeMap::new();
+        for file in self.files.iter().filter_map(std::sync::Weak::upgrade).filter(|f| f.counts_twice()) {
+            let Some(plan) = file.device.known_plan() else { continue };
+            sets.entry(plan.names()).or_default().1 |= file.is_being_read();
+        }
+        for (disks, bytes) in self.streams.values().flat_map(Live::again) {
+            sets.entry(disks.clone()).or_default().0 += bytes;
+        }
+        for disk in sets.keys().flatten().collect::<BTreeSet<_>>() {
+            let of = |all: &ByDisk| all.get(disk).copied().unwrap_or(0);
+            self.beyond.moved(disk, of(moved), of(placed));
+        }
+        self.beyond.keep(|disk| sets.keys().any(|disks| disks.contains(disk)));
+        for (disks, (bytes, is_read)) in sets {
+            if is_read && !is_last {
+                continue;
+            }
+            let parts = self.beyond.take(&disks, bytes);
+            for live in self.streams.values_mut() {
+                live.divide_again(now_us, &disks, &parts, bytes);
+            }
+            if !is_read {
+                self.beyond.settle(&disks);
+            }
         }
     }
 

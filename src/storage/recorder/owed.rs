@@ -160,6 +160,47 @@ impl Unclaimed {
     }
 }
 
+/// What disks have read by their own counters beyond what the map gives the reads of streams, since nobody last read from them: where a
+/// parity array reads page by page, it may read twice what was asked for ahead and refused (`R5_GAS_NOBLOCK`). A read under way is in
+/// it until it is told, and so is what the array itself and others read: it is no more than a limit.
+#[derive(Debug, Default)]
+pub(crate) struct Beyond(BTreeMap<Arc<str>, i128>);
+
+impl Beyond {
+    /// A disk's counter moved, and the map gave so much of that to streams.
+    pub(crate) fn moved(&mut self, disk: &Arc<str>, bytes: u64, placed: u64) {
+        *self.0.entry(Arc::clone(disk)).or_default() += i128::from(bytes) - i128::from(placed);
+    }
+
+    /// What of at most `bytes` the disks of a set have read again, each its share.
+    pub(crate) fn take(&mut self, set: &[Arc<str>], bytes: u64) -> Vec<(Arc<str>, u64)> {
+        let of = |disk: &Arc<str>| self.0.get(disk).map_or(0, |n| u64::try_from(*n).unwrap_or(0));
+        let there: Vec<(Arc<str>, u64)> = set.iter().map(|disk| (Arc::clone(disk), of(disk))).collect();
+        let total: u128 = there.iter().map(|(_, n)| u128::from(*n)).sum();
+        let given = total.min(bytes.into());
+        let parts: Vec<(Arc<str>, u64)> = there
+            .into_iter()
+            .map(|(disk, n)| (disk, u64::try_from(u128::from(n) * given / total.max(1)).unwrap_or(0)))
+            .filter(|(_, part)| *part > 0)
+            .collect();
+        for (disk, part) in &parts {
+            self.0.entry(Arc::clone(disk)).and_modify(|n| *n -= i128::from(*part));
+        }
+        parts
+    }
+
+    /// Nobody reads from these at the moment: what is left was not for a stream. What the map has given beyond the disks' counters
+    /// stays to be made up for.
+    pub(crate) fn settle(&mut self, set: &[Arc<str>]) {
+        self.0.retain(|disk, n| *n < 0 || !set.contains(disk));
+    }
+
+    /// Forgets disks that no stream can read from any more.
+    pub(crate) fn keep(&mut self, is_known: impl Fn(&Arc<str>) -> bool) {
+        self.0.retain(|disk, _| is_known(disk));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,5 +301,33 @@ mod tests {
             unclaimed.forget(second * S, |_| false);
         }
         assert!(unclaimed.take(&disk) <= 200);
+    }
+
+    /// md raid5 that is reshaped: two streams asked ahead, were refused, and asked again.
+    #[test]
+    fn what_an_array_read_again_is_what_its_disks_have_beyond_the_map_and_no_more_than_was_asked_again() {
+        let mut beyond = Beyond::default();
+        let name = |n: &str| -> Arc<str> { n.into() };
+        // A read is under way: its counters have moved, and it is told a second later.
+        beyond.moved(&name("a"), 1000, 0);
+        beyond.moved(&name("a"), 300, 1000);
+        beyond.moved(&name("b"), 1100, 1000);
+        assert_eq!(beyond.take(&set(), 10_000), [(name("a"), 300), (name("b"), 100)]);
+        assert_eq!(beyond.take(&set(), 10_000), []);
+        // The array reads for itself: a stream is given what it asked for again at most.
+        beyond.moved(&name("a"), 1 << 30, 0);
+        beyond.moved(&name("b"), 1 << 30, 0);
+        assert_eq!(beyond.take(&set(), 200), [(name("a"), 100), (name("b"), 100)]);
+        beyond.settle(&set());
+        assert_eq!(beyond.take(&set(), 200), []);
+        // The map gave more than was read: nothing was read again, and a little later less than it seems.
+        beyond.moved(&name("a"), 100, 500);
+        assert_eq!(beyond.take(&set(), 200), []);
+        beyond.settle(&set());
+        beyond.moved(&name("a"), 450, 0);
+        assert_eq!(beyond.take(&set(), 200), [(name("a"), 50)]);
+        beyond.moved(&name("a"), 450, 0);
+        beyond.keep(|disk| **disk == *"b");
+        assert_eq!(beyond.take(&set(), 200), []);
     }
 }

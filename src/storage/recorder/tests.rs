@@ -83,3 +83,25 @@ fn a_stream_from_over_the_network_has_no_disk_and_says_so_while_a_trace_runs() {
         assert!(why.contains("network mount") && why.contains("nas"), "{why}");
     }
 }
+
+/// A parity array that is reshaped reads page by page, and twice what was refused: its disks' counters have more than the map.
+#[test]
+fn what_an_array_read_again_is_of_those_who_asked_again_by_how_much_they_did() {
+    let (mut recorder, other) = (recorder(), StreamId(8));
+    let set: Vec<Arc<str>> = vec!["a".into(), "b".into()];
+    for (stream, bytes) in [(STREAM, 3000), (other, 1000)] {
+        recorder.apply(Note::Begin { stream, shared: Arc::default() });
+        recorder.streams.get_mut(&stream).unwrap().asked_again(set.clone(), bytes);
+    }
+    let bytes = |a, b| BTreeMap::from([("a".into(), a), ("b".into(), b)]);
+    recorder.divide_again(0, (&bytes(1200, 800), &bytes(200, 600)), false);
+    let read = |recorder: &mut Recorder, stream| {
+        let record = recorder.query(stream, false).unwrap();
+        record.disks.iter().map(|d| (d.disk.clone(), d.read_bytes)).collect::<Vec<_>>()
+    };
+    assert_eq!(read(&mut recorder, STREAM), [("a".to_owned(), 750), ("b".to_owned(), 150)]);
+    assert_eq!(read(&mut recorder, other), [("a".to_owned(), 250), ("b".to_owned(), 50)]);
+    // Once.
+    recorder.divide_again(0, (&bytes(500, 500), &bytes(0, 0)), false);
+    assert_eq!(read(&mut recorder, STREAM), [("a".to_owned(), 750), ("b".to_owned(), 150)]);
+}
