@@ -79,6 +79,8 @@ pub struct Opened {
     pub session: String,
     /// How the file goes out.
     pub method: Method,
+    /// The same in one sentence for people, as a dry run has it.
+    pub sentence: String,
     /// Why not as it is.
     pub reasons: Vec<ReasonView>,
     /// What to fetch, relative to the server.
@@ -267,6 +269,7 @@ impl Sessions {
         let opened = Opened {
             session: id.clone(),
             method: decision.method,
+            sentence: decision.sentence(decider.name()),
             reasons: reasons(&decision),
             url,
             protocol: match &delivery {

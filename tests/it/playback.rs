@@ -48,10 +48,12 @@ fn what_fails_is_followed_by_the_next_way_and_remembered_for_this_client() {
     let (_app, client, id) = TestApp::with_film();
     let first = client.play(&id, &json!("chrome"));
     assert_eq!(first["method"], "direct_play", "{first}");
+    assert_eq!(first["sentence"], "Chrome plays the file as it is.", "{first}");
     let answer = fails(&client, &first, &json!({"position_s": 3.5, "error": "decode", "detail": "code 3"}));
     assert_eq!(answer.status, 200, "{}", answer.text());
     let second = answer.json();
     assert_eq!((&second["method"], &second["start_s"]), (&json!("direct_stream"), &json!(3.5)), "{second}");
+    assert_eq!(second["sentence"], "Chrome gets it repacked: picture and sound are copied.", "{second}");
     assert!(second["reasons"].as_array().expect("reasons").iter().any(|r| r["code"] == "failed_before"));
     assert_eq!(fails(&client, &first, &json!({})).status, 404, "the failed session has ended");
     // The next try on this client begins with what is left, on another with everything.

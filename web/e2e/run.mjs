@@ -307,6 +307,7 @@ test("HLS plays through hls.js from where it was left", {}, async (t) => {
   await t.plays(21);
   check((await t.id("player").getAttribute("data-engine")) === "hls.js", "hls.js carries it");
   await t.id("method").click();
+  await t.id("why").getByText("This browser gets it repacked: picture and sound are copied.").waitFor();
   await t.id("why").getByText("The browser does not play Matroska files.").waitFor();
   await t.shot("player-why");
   await t.page.keyboard.press("Escape");

@@ -111,6 +111,7 @@ export async function startMock({ port = 0, account = true, storage, file: layou
     return {
       session: s.id,
       method: s.method,
+      sentence: { direct_play: "This browser plays the file as it is.", direct_stream: "This browser gets it repacked: picture and sound are copied.", transcode: "This browser gets it converted: the picture becomes H.264, the sound is copied." }[s.method],
       reasons,
       url: kind === "hls" ? `/media/signed/hls/index.m3u8` : `/media/signed/${kind}.mp4`,
       protocol: kind === "hls" ? "hls" : "http",

@@ -256,6 +256,8 @@ export interface AudioTrack {
 export interface PlayResponse {
   session: string;
   method: Method;
+  /** How it plays, for people. */
+  sentence?: string;
   reasons: Reason[];
   url: string;
   protocol: "http" | "hls";
