@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { blockLines, blockSize, cellText, columnsOf, copyLine, cornerTable, diskLines, ticks, volumeText, wrapped } from "./experiment";
+import { blockLines, blockSize, cellText, columnsOf, copyLine, isCurve, cornerTable, diskLines, ticks, volumeText, wrapped } from "./experiment";
 
 describe("experiments", () => {
   it("lays corners out by pattern and depth, with the figure that each is about", () => {
@@ -28,6 +28,7 @@ describe("experiments", () => {
   it("draws a copy, and of its disks what moved at all", () => {
     const series = { t_s: [0.2, 0.4], bytes_per_s: [1e6, 2e6], disks: { sda: { read_bytes_per_s: [0, 0], write_bytes_per_s: [1e6, 3e6] }, sdb: { read_bytes_per_s: [1e6, 0], write_bytes_per_s: [0, 0] } } };
     expect(copyLine(series)[0]?.points[1]).toEqual({ x: 0.4, y: 2 });
+    expect([isCurve(series), isCurve({ ...series, t_s: [0.2] }), isCurve({ ...series, t_s: [] }), isCurve(undefined)]).toEqual([true, false, false, false]);
     expect(copyLine(undefined)).toEqual([]);
     expect(diskLines(series, new Map()).map((l) => [l.label, l.dashed])).toEqual([["sda writes", false], ["sdb reads", true]]);
   });

@@ -186,6 +186,11 @@ export function blockLines(rows: ExperimentRow[], prefix = ""): Line[] {
   return lines;
 }
 
+/** Whether a copy took long enough to be a line: one point is none. */
+export function isCurve(series: CopySeries | undefined): series is CopySeries {
+  return Array.isArray(series?.t_s) && series.t_s.length >= 2;
+}
+
 /** A copy over time in MB/s: the copy itself. */
 export function copyLine(series: CopySeries | undefined, colour = "var(--text)"): Line[] {
   if (!series || !Array.isArray(series.t_s)) return [];
