@@ -24,6 +24,7 @@ use crate::auth::local::Local;
 use crate::auth::signature::Key;
 use crate::auth::token::hex;
 use crate::config::Config;
+use crate::delivery::answers::Answers;
 use crate::delivery::connection::{self, Services};
 use crate::delivery::connections::{Connections, Limits};
 use crate::http::{self, MediaLane, ServerState};
@@ -239,6 +240,7 @@ impl App {
             router: http::router(state),
             clock: rooms.clock.clone(),
             shutdown: rooms.shutdown.token(),
+            answers: Answers::new(config.proxies.clone()),
         };
         let attribution = rooms.storage.attribution();
         tracing::info!(

@@ -33,6 +33,7 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use super::answers::Answers;
 use super::connections::Flow;
 use super::lane::{self, PAUSED_PLAYER, Sent};
 use super::problem::Problem;
@@ -82,6 +83,8 @@ pub struct Services {
     pub clock: SharedClock,
     /// Ends connections between two requests.
     pub shutdown: CancellationToken,
+    /// What HTTP/2 has open.
+    pub answers: Answers,
 }
 
 /// Answers a connection beyond what its address may have, as far as that takes no waiting.
@@ -321,10 +324,13 @@ async fn http2(
     flow: &Arc<Flow>,
 ) -> io::Result<()> {
     let io = TokioIo::new(Sniffed::new(socket, buffer, Arc::new(Turn::default()), Arc::clone(flow)));
-    let router = services.router.clone();
+    let (router, answers) = (services.router.clone(), services.answers.clone());
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-        let router = router.clone();
-        async move { call(router, request.map(Body::new), peer).await }
+        let (router, place) = (router.clone(), answers.take(peer.ip()));
+        async move {
+            let Some(place) = place else { return Ok(too_many_answers()) };
+            Ok::<_, Infallible>(place.held_by(call(router, request.map(Body::new), peer).await?))
+        }
     });
     let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
     builder
@@ -343,6 +349,14 @@ async fn http2(
         }
     };
     result.map_err(io::Error::other)
+}
+
+/// Without a body: one would be held like the others.
+fn too_many_answers() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
+    response
 }
 
 async fn call(

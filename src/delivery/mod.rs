@@ -3,6 +3,7 @@
 //!
 //! Knows files and segments as sources of bytes; not sessions, items or plans.
 
+pub mod answers;
 pub mod connection;
 pub mod connections;
 pub mod entity;

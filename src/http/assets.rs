@@ -1,6 +1,9 @@
 //! The page, embedded in the program.
 
+use std::borrow::Cow;
+
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use rust_embed::RustEmbed;
 
@@ -26,7 +29,7 @@ pub(super) async fn get(uri: Uri, headers: HeaderMap) -> Response {
     let etag = format!("\"{}\"", crate::auth::token::hex(&file.metadata.sha256_hash()[..16]));
     let known = entity::is_known(&headers, &etag);
     let mut response =
-        if known { StatusCode::NOT_MODIFIED.into_response() } else { file.data.into_owned().into_response() };
+        if known { StatusCode::NOT_MODIFIED.into_response() } else { bytes_of(file.data).into_response() };
     let out = response.headers_mut();
     out.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type(name)));
     // The names of assets carry a hash of their content; the page itself does not.
@@ -36,6 +39,14 @@ pub(super) async fn get(uri: Uri, headers: HeaderMap) -> Response {
         out.insert(header::ETAG, etag);
     }
     response
+}
+
+/// The program's own bytes: a copy for each answer would be held for each client that does not read.
+fn bytes_of(data: Cow<'static, [u8]>) -> Bytes {
+    match data {
+        Cow::Borrowed(data) => Bytes::from_static(data),
+        Cow::Owned(data) => data.into(),
+    }
 }
 
 fn content_type(name: &str) -> &'static str {

@@ -244,6 +244,35 @@ fn a_request_that_is_taken_back_leaves_no_half_ended_session() {
 }
 
 #[test]
+fn answers_of_http_2_that_nobody_reads_are_bounded_over_all_connections() {
+    let app = TestApp::start(|_| {});
+    let anonymous = crate::app::Client { address: app.address, token: None };
+    let fields =
+        [(":method", "GET"), (":scheme", "http"), (":path", "/api/openapi.json"), (":authority", "t")];
+    let fields: Vec<u8> = fields.iter().flat_map(|(name, value)| literal(name, value)).collect();
+    let ask = || {
+        let mut connection = anonymous.connect();
+        connection.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        // SETTINGS_INITIAL_WINDOW_SIZE 0 (RFC 9113 section 6.5.2): heads come, bodies do not.
+        connection.write_bytes(&frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]));
+        let streams = (0..32).map(|n| 2 * n + 1);
+        streams.for_each(|stream| connection.write_bytes(&frame(1, 5, stream, &fields)));
+        let heads = std::iter::from_fn(|| Some(connection.read_frame())).filter(|(kind, _)| *kind == 1);
+        // `:status 200` is entry 8 of the static table (RFC 7541 appendix A).
+        let answered = heads.take(32).filter(|(_, head)| head.first() == Some(&0x88)).count();
+        (connection, answered)
+    };
+    let open: Vec<_> = (0..16).map(|_| ask()).collect();
+    assert_eq!(open.iter().map(|(_, answered)| answered).sum::<usize>(), 384);
+    assert_eq!(anonymous.get("/api/v1/setup").status, 200, "others are answered");
+    drop(open);
+    let until = instant() + Duration::from_secs(60);
+    while ask().1 < 32 {
+        assert!(instant() < until, "answers whose connections have closed hold their places");
+    }
+}
+
+#[test]
 fn a_player_whose_stream_somebody_ended_is_told() {
     let (_app, client, id) = TestApp::with_film();
     let played = client.play(&id, &json!("vlc"));

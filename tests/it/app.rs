@@ -316,6 +316,21 @@ impl Connection {
         n
     }
 
+    /// Reads the next frame of HTTP/2 (RFC 9113 section 4.1): its type and its payload.
+    pub(crate) fn read_frame(&mut self) -> (u8, Vec<u8>) {
+        const HEAD: usize = 9;
+        loop {
+            if let [a, b, c, kind, ..] = self.read[..] {
+                let end = HEAD + u32::from_be_bytes([0, a, b, c]) as usize;
+                if self.read.len() >= end {
+                    let frame: Vec<u8> = self.read.drain(..end).collect();
+                    return (kind, frame[HEAD..].to_vec());
+                }
+            }
+            assert!(self.fill() > 0, "closed within a frame");
+        }
+    }
+
     /// Whether the server has closed and everything was read.
     pub(crate) fn is_closed(&mut self) -> bool {
         self.read.is_empty() && self.fill() == 0
