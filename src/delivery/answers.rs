@@ -15,7 +15,8 @@ use spindle_base::sync::Mutex;
 
 use super::connections::counted;
 
-/// Answers in all. Each holds at most some 0.4 MiB: a send buffer, what compresses it, and a text of the API.
+/// Answers in all. Most hold at most some 0.4 MiB: a send buffer, what compresses it, and a text of the API; a large picture or record
+/// is held whole.
 const MOST: usize = 384;
 /// Answers to one address that is neither this machine nor a reverse proxy: one that reads none leaves room for others.
 const MOST_OF_ADDRESS: usize = 96;
@@ -111,5 +112,31 @@ impl HttpBody for Held {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn one_address_leaves_room_for_others_and_all_together_are_bounded() {
+        let answers = Answers::new(vec![address("192.0.2.9")]);
+        let take = |from: &str| answers.take(address(from));
+        let one: Vec<_> = std::iter::from_fn(|| take("192.0.2.1")).take(MOST).collect();
+        assert_eq!(one.len(), MOST_OF_ADDRESS);
+        let proxy: Vec<_> = std::iter::from_fn(|| take("192.0.2.9")).take(MOST).collect();
+        assert_eq!(one.len() + proxy.len(), MOST, "a proxy is many people");
+        assert!(take("192.0.2.2").is_none() && take("127.0.0.1").is_none());
+        drop(one);
+        let answer = take("192.0.2.2").expect("room again").held_by(Response::new(Body::from("x")));
+        let rest: Vec<_> = std::iter::from_fn(|| take("127.0.0.1")).take(MOST).collect();
+        assert_eq!(rest.len(), MOST_OF_ADDRESS - 1, "an answer that nobody has read holds its place");
+        drop(answer);
+        assert!(take("192.0.2.2").is_some());
     }
 }

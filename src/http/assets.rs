@@ -65,3 +65,20 @@ fn content_type(name: &str) -> &'static str {
         _ => "application/octet-stream",
     }
 }
+
+// A debug build reads the page from its folder.
+#[cfg(all(test, not(debug_assertions)))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn two_answers_share_the_programs_own_bytes() {
+        let mut at = Vec::new();
+        for _ in 0..2 {
+            let answer = get(Uri::from_static("/"), HeaderMap::new()).await;
+            at.push(axum::body::to_bytes(answer.into_body(), usize::MAX).await.expect("a page"));
+        }
+        assert!(!at[0].is_empty());
+        assert_eq!(at[0].as_ptr(), at[1].as_ptr());
+    }
+}

@@ -117,7 +117,7 @@ struct Inner {
     clock: SharedClock,
     data_dir: PathBuf,
     events: broadcast::Sender<Event>,
-    artwork: artwork::Store,
+    artwork: Arc<artwork::Store>,
     /// Tokens whose use is being noted.
     noting: Mutex<HashSet<[u8; 32]>, 35>,
 }
@@ -148,7 +148,7 @@ impl Library {
             .create(data_dir)
             .map_err(LibraryError::io("make the data directory", data_dir))?;
         let db = Db::open(&data_dir.join(DATABASE), &clock)?;
-        let artwork = artwork::Store::open(&data_dir.join("artwork"))?;
+        let artwork = Arc::new(artwork::Store::open(&data_dir.join("artwork"))?);
         let (events, _) = broadcast::channel(EVENTS);
         Ok(Self {
             inner: Arc::new(Inner {

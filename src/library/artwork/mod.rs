@@ -96,10 +96,7 @@ impl Library {
         let id = item.to_owned();
         let found = self.read(move |db| find(db, &id, kind)).await?;
         let size = store::fit(found.width, found.height, width, height);
-        let library = self.clone();
-        tokio::task::spawn_blocking(move || library.inner.artwork.sized(&found.hash, size, format))
-            .await
-            .map_err(|e| LibraryError::Panicked(e.to_string()))?
+        self.inner.artwork.give(found.hash, size, format).await
     }
 
     /// The entity tag that [`Library::image`] would give, without reading the picture.

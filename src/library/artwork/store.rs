@@ -3,12 +3,14 @@
 use std::fs;
 use std::io::{self, Cursor, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use image::codecs::jpeg::JpegEncoder;
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageReader, Limits};
 use spindle_base::id::new_id;
 use spindle_base::sync::Mutex;
+use tokio::sync::Semaphore;
 
 use crate::error::{LibraryError, Result};
 use crate::{Image, ImageFormat};
@@ -45,6 +47,8 @@ pub(crate) struct Store {
     sized: PathBuf,
     /// One decode at a time: a large photograph takes a quarter of a gigabyte while it lasts.
     decoding: Mutex<(), 50>,
+    /// One request at a time waits for that on a thread, the others here: their threads are what sign-ins and files are served on.
+    making: Arc<Semaphore>,
 }
 
 impl Store {
@@ -53,7 +57,7 @@ impl Store {
         for dir in [&originals, &sized] {
             fs::create_dir_all(dir).map_err(LibraryError::io("make folder", dir))?;
         }
-        Ok(Self { originals, sized, decoding: Mutex::new(()) })
+        Ok(Self { originals, sized, decoding: Mutex::new(()), making: Arc::new(Semaphore::new(1)) })
     }
 
     /// Decodes `bytes`, turns the picture upright, keeps it. `name` is for the error text.
@@ -71,22 +75,57 @@ impl Store {
         Ok(Kept { hash, mime, width: picture.width(), height: picture.height() })
     }
 
-    /// The kept picture `hash` at `size`, made on first request.
-    pub(crate) fn sized(&self, hash: &str, size: (u32, u32), format: ImageFormat) -> Result<Image> {
-        let (ext, mime) = (format.as_str(), mime(format));
-        let etag = etag(hash, size, format);
-        let path = self.sized.join(format!("{hash}-{}x{}.{ext}", size.0, size.1));
-        match fs::read(&path) {
-            Ok(bytes) => return Ok(Image { bytes, mime, etag }),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(LibraryError::io("read", &path)(e)),
+    /// The kept picture `hash` at `size`, made on first request, on the runtime's blocking threads.
+    pub(crate) async fn give(
+        self: &Arc<Self>,
+        hash: String,
+        size: (u32, u32),
+        format: ImageFormat,
+    ) -> Result<Image> {
+        let panicked = |e: tokio::task::JoinError| LibraryError::Panicked(e.to_string());
+        let (store, wanted) = (Arc::clone(self), hash.clone());
+        let made = tokio::task::spawn_blocking(move || store.made(&wanted, size, format));
+        if let Some(image) = made.await.map_err(panicked)?? {
+            return Ok(image);
         }
-        let _one = self.decoding.lock();
+        let turn = Arc::clone(&self.making).acquire_owned().await;
+        let store = Arc::clone(self);
+        tokio::task::spawn_blocking(move || {
+            // Held here: a request that is given up goes on working.
+            let _turn = turn;
+            store.sized(&hash, size, format)
+        })
+        .await
+        .map_err(panicked)?
+    }
+
+    /// The kept picture `hash` at `size`, made where nobody has asked for it before. Waits for whoever decodes.
+    fn sized(&self, hash: &str, size: (u32, u32), format: ImageFormat) -> Result<Image> {
+        let one = self.decoding.lock();
+        // Whoever was before may have asked for the same.
+        if let Some(image) = self.made(hash, size, format)? {
+            return Ok(image);
+        }
         let original = self.original(hash)?;
         let picture = decode(&original, hash, size.0, size.1)?;
         let bytes = encode(&picture, format, SIZED_QUALITY, hash)?;
-        write_whole(&path, &bytes)?;
-        Ok(Image { bytes, mime, etag })
+        write_whole(&self.path_of(hash, size, format), &bytes)?;
+        drop(one);
+        Ok(Image { bytes, mime: mime(format), etag: etag(hash, size, format) })
+    }
+
+    /// The picture `hash` at `size`, if it was asked for before.
+    fn made(&self, hash: &str, size: (u32, u32), format: ImageFormat) -> Result<Option<Image>> {
+        let path = self.path_of(hash, size, format);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Some(Image { bytes, mime: mime(format), etag: etag(hash, size, format) })),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(LibraryError::io("read", &path)(e)),
+        }
+    }
+
+    fn path_of(&self, hash: &str, size: (u32, u32), format: ImageFormat) -> PathBuf {
+        self.sized.join(format!("{hash}-{}x{}.{}", size.0, size.1, format.as_str()))
     }
 
     fn original(&self, hash: &str) -> Result<Vec<u8>> {
@@ -290,6 +329,34 @@ mod tests {
         assert_eq!((back.width(), back.height()), (240, 80));
         let again = store.sized(&kept.hash, (240, 80), ImageFormat::Jpeg).unwrap();
         assert_eq!(again.bytes, image.bytes);
+    }
+
+    #[test]
+    fn requests_that_wait_for_a_picture_hold_one_thread_together() {
+        const THREADS: usize = 2;
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(Store::open(dir.path()).unwrap());
+        let kept = store.keep(&png(300, 100), "x.png").unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().max_blocking_threads(THREADS).enable_all().build();
+        let runtime = runtime.unwrap();
+        let decoding = store.decoding.lock();
+        let asked: Vec<_> = (0..4 * THREADS)
+            .map(|_| {
+                let (store, hash) = (Arc::clone(&store), kept.hash.clone());
+                runtime.spawn(async move { store.give(hash, (240, 80), ImageFormat::Jpeg).await })
+            })
+            .collect();
+        // Work of others that comes after each of them: with all threads held it would not be done.
+        for _ in 0..100 {
+            let others = runtime.spawn_blocking(std::thread::yield_now);
+            let done = async { tokio::time::timeout(std::time::Duration::from_secs(30), others).await };
+            runtime.block_on(done).expect("a thread is free").unwrap();
+        }
+        drop(decoding);
+        for one in asked {
+            assert!(!runtime.block_on(one).unwrap().unwrap().bytes.is_empty());
+        }
     }
 
     /// A JPEG that claims a size in its frame header (ITU-T T.81 section B.2.2) and has nothing behind it.
