@@ -117,10 +117,23 @@ def metadata():
     return json.loads(run.stdout)
 
 
+def built(paths):
+    """Those of paths that tools make from the others."""
+    made = {"target", "node_modules", "dist", "__pycache__", ".work"}
+    return [path for path in paths if made & set(path.split("/")[:-1])]
+
+
 def run():
     stage = report.Stage("style", sys.argv[1] if len(sys.argv) > 1 else None)
     with stage.case("every_case_from_the_field_is_in_the_table_with_tests_that_are_there"):
         check(not index.faults(), "; ".join(index.faults()))
+    with stage.case("nothing_that_was_built_is_kept"):
+        if not os.path.exists(os.path.join(TOP, ".git")):
+            raise report.Skip("this is no clone: what is kept is not known")
+        check(built(["src/a/target.rs", "tests/x/target/release/y", "web/dist/index.html"]) == ["tests/x/target/release/y", "web/dist/index.html"], "the rule itself")
+        kept = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", "-z"], cwd=TOP, stdout=subprocess.PIPE, check=True).stdout.decode().split("\0")
+        check(len(kept) > 500, "only %d files are kept" % len(kept))
+        check(not built(kept), "; ".join(built(kept)[:5]))
     if tomllib is None:
         with stage.case("rules_can_be_read"):
             raise report.Skip("python 3.11 or newer reads deny.toml")
