@@ -15,9 +15,12 @@ use spindle_base::sync::Mutex;
 
 use super::connections::counted;
 
-/// Answers in all. Most hold at most some 0.4 MiB: a send buffer, what compresses it, and a text of the API; a large picture or record
-/// is held whole.
+/// Answers in all. Each holds at most some 0.4 MiB, a send buffer and what compresses it, and its body where that is whole in memory.
 const MOST: usize = 384;
+/// Bytes of such bodies, of pictures mostly. A single one may be larger.
+const MOST_BYTES: u64 = 128 << 20;
+/// The same for one address that is neither this machine nor a reverse proxy.
+const MOST_BYTES_OF_ADDRESS: u64 = 32 << 20;
 /// Answers to one address that is neither this machine nor a reverse proxy: one that reads none leaves room for others.
 const MOST_OF_ADDRESS: usize = 96;
 
@@ -33,14 +36,30 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct Open {
-    all: usize,
-    by_address: HashMap<IpAddr, usize>,
+    all: Sum,
+    by_address: HashMap<IpAddr, Sum>,
+}
+
+/// Open answers and the bytes of their bodies.
+#[derive(Debug, Default, Clone, Copy)]
+struct Sum {
+    answers: usize,
+    bytes: u64,
+}
+
+impl Sum {
+    fn has_room_for(self, bytes: u64, most: u64) -> bool {
+        bytes == 0 || self.bytes == 0 || self.bytes.saturating_add(bytes) <= most
+    }
 }
 
 /// A place among the open answers, given back when it is dropped.
 #[derive(Debug)]
 pub struct Answering {
     address: IpAddr,
+    /// This machine or a reverse proxy.
+    is_many: bool,
+    bytes: u64,
     inner: Arc<Inner>,
 }
 
@@ -59,23 +78,25 @@ impl Answers {
         let most = if is_many { MOST } else { MOST_OF_ADDRESS };
         let address = counted(peer);
         let mut open = self.0.open.lock();
-        if open.all >= MOST || open.by_address.get(&address).is_some_and(|n| *n >= most) {
+        if open.all.answers >= MOST || open.by_address.get(&address).is_some_and(|n| n.answers >= most) {
             return None;
         }
-        open.all += 1;
-        *open.by_address.entry(address).or_default() += 1;
+        open.all.answers += 1;
+        open.by_address.entry(address).or_default().answers += 1;
         drop(open);
-        Some(Answering { address, inner: Arc::clone(&self.0) })
+        Some(Answering { address, is_many, bytes: 0, inner: Arc::clone(&self.0) })
     }
 }
 
 impl Drop for Answering {
     fn drop(&mut self) {
         let mut open = self.inner.open.lock();
-        open.all = open.all.saturating_sub(1);
-        if let Some(count) = open.by_address.get_mut(&self.address) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
+        open.all.answers = open.all.answers.saturating_sub(1);
+        open.all.bytes = open.all.bytes.saturating_sub(self.bytes);
+        if let Some(its) = open.by_address.get_mut(&self.address) {
+            its.answers = its.answers.saturating_sub(1);
+            its.bytes = its.bytes.saturating_sub(self.bytes);
+            if its.answers == 0 {
                 open.by_address.remove(&self.address);
             }
         }
@@ -83,10 +104,22 @@ impl Drop for Answering {
 }
 
 impl Answering {
-    /// Keeps the place until the answer's last byte was taken, or the client gave it up.
+    /// Keeps the place until the answer's last byte was taken, or the client gave it up. A body whose size is known is whole in
+    /// memory: what is read on the way has none. `None`: bodies hold as many bytes as they may.
     #[must_use]
-    pub fn held_by(self, response: Response<Body>) -> Response<Body> {
-        response.map(|body| Body::new(Held { body, _place: self }))
+    pub fn held_by(mut self, response: Response<Body>) -> Option<Response<Body>> {
+        let bytes = response.body().size_hint().exact().unwrap_or(0);
+        let of_address = if self.is_many { MOST_BYTES } else { MOST_BYTES_OF_ADDRESS };
+        let mut open = self.inner.open.lock();
+        let its = open.by_address.get(&self.address).copied().unwrap_or_default();
+        if !open.all.has_room_for(bytes, MOST_BYTES) || !its.has_room_for(bytes, of_address) {
+            return None;
+        }
+        open.all.bytes += bytes;
+        open.by_address.entry(self.address).or_default().bytes += bytes;
+        drop(open);
+        self.bytes = bytes;
+        Some(response.map(|body| Body::new(Held { body, _place: self })))
     }
 }
 
@@ -133,10 +166,33 @@ mod tests {
         assert_eq!(one.len() + proxy.len(), MOST, "a proxy is many people");
         assert!(take("192.0.2.2").is_none() && take("127.0.0.1").is_none());
         drop(one);
-        let answer = take("192.0.2.2").expect("room again").held_by(Response::new(Body::from("x")));
+        let answer =
+            take("192.0.2.2").expect("room again").held_by(Response::new(Body::from("x"))).expect("one byte");
         let rest: Vec<_> = std::iter::from_fn(|| take("127.0.0.1")).take(MOST).collect();
         assert_eq!(rest.len(), MOST_OF_ADDRESS - 1, "an answer that nobody has read holds its place");
         drop(answer);
         assert!(take("192.0.2.2").is_some());
+    }
+
+    #[test]
+    fn bodies_in_memory_are_bounded_in_bytes_and_one_that_is_larger_goes_alone() {
+        let answers = Answers::new(Vec::new());
+        let picture = |bytes: u64| {
+            let body = vec![0; usize::try_from(bytes).expect("small")];
+            answers.take(address("192.0.2.1")).expect("a place").held_by(Response::new(Body::from(body)))
+        };
+        let mib = 8 << 20;
+        let held: Vec<_> = std::iter::from_fn(|| picture(mib)).take(100).collect();
+        assert_eq!(held.len() as u64, MOST_BYTES_OF_ADDRESS / mib);
+        assert!(picture(0).is_some(), "what holds nothing has room");
+        let others = answers.take(address("192.0.2.2")).expect("a place");
+        assert!(others.held_by(Response::new(Body::from(vec![0; 1 << 20]))).is_some());
+        drop(held);
+        let large = picture(MOST_BYTES_OF_ADDRESS + 1);
+        assert!(large.is_some() && picture(1).is_none());
+        drop(large);
+        assert!(picture(mib).is_some(), "what was given up is free again");
+        let open = answers.0.open.lock();
+        assert_eq!((open.all.answers, open.all.bytes, open.by_address.len()), (0, 0, 0));
     }
 }

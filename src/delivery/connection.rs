@@ -329,7 +329,8 @@ async fn http2(
         let (router, place) = (router.clone(), answers.take(peer.ip()));
         async move {
             let Some(place) = place else { return Ok(too_many_answers()) };
-            Ok::<_, Infallible>(place.held_by(call(router, request.map(Body::new), peer).await?))
+            let answer = call(router, request.map(Body::new), peer).await?;
+            Ok::<_, Infallible>(place.held_by(answer).unwrap_or_else(too_many_answers))
         }
     });
     let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());

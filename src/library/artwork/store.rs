@@ -49,7 +49,12 @@ pub(crate) struct Store {
     decoding: Mutex<(), 50>,
     /// One request at a time waits for that on a thread, the others here: their threads are what sign-ins and files are served on.
     making: Arc<Semaphore>,
+    /// Pictures that are read at once: each is whole in memory until its answer has a place.
+    reading: Semaphore,
 }
+
+/// As many as a disk and a few processors have use for.
+const READ_AT_ONCE: usize = 8;
 
 impl Store {
     pub(crate) fn open(folder: &Path) -> Result<Self> {
@@ -57,7 +62,13 @@ impl Store {
         for dir in [&originals, &sized] {
             fs::create_dir_all(dir).map_err(LibraryError::io("make folder", dir))?;
         }
-        Ok(Self { originals, sized, decoding: Mutex::new(()), making: Arc::new(Semaphore::new(1)) })
+        Ok(Self {
+            originals,
+            sized,
+            decoding: Mutex::new(()),
+            making: Arc::new(Semaphore::new(1)),
+            reading: Semaphore::new(READ_AT_ONCE),
+        })
     }
 
     /// Decodes `bytes`, turns the picture upright, keeps it. `name` is for the error text.
@@ -84,8 +95,11 @@ impl Store {
     ) -> Result<Image> {
         let panicked = |e: tokio::task::JoinError| LibraryError::Panicked(e.to_string());
         let (store, wanted) = (Arc::clone(self), hash.clone());
-        let made = tokio::task::spawn_blocking(move || store.made(&wanted, size, format));
-        if let Some(image) = made.await.map_err(panicked)?? {
+        // Never closed: an error would be a turn for everybody.
+        let reads = self.reading.acquire().await;
+        let made = tokio::task::spawn_blocking(move || store.made(&wanted, size, format)).await;
+        drop(reads);
+        if let Some(image) = made.map_err(panicked)?? {
             return Ok(image);
         }
         let turn = Arc::clone(&self.making).acquire_owned().await;
