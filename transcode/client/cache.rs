@@ -1,6 +1,7 @@
-//! Finished segments: anonymous files in one folder, bounded in bytes, oldest use first out.
+//! Finished segments: anonymous files in one folder, bounded in bytes and in number, oldest use first out.
 //!
-//! The files have no name, so whatever ends the server, nothing stays behind.
+//! The files have no name, so whatever ends the server, nothing stays behind. Each is an open descriptor, and those that this
+//! process may have are fewer than the segments of small pictures that fit into the bytes.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -67,11 +68,17 @@ impl Segment {
 /// Which piece of a rendition: a segment, or `None` for its init segment.
 pub type Piece = Option<usize>;
 
+/// Most segments that are kept: three hours of segments of three seconds.
+const MAX_SEGMENTS: usize = 4_096;
+/// Of the descriptors that this process may have, one in so many holds a segment: the others are connections and films.
+const SHARE_OF_DESCRIPTORS: u64 = 4;
+
 /// The segments of every rendition.
 #[derive(Debug)]
 pub struct Cache {
     folder: PathBuf,
     limit_bytes: u64,
+    limit_segments: usize,
     // Rank 40: taken inside a rendition's actor, which holds no other lock.
     inner: Mutex<Inner, 40>,
 }
@@ -96,7 +103,11 @@ impl Cache {
     /// If the folder cannot be made or written.
     pub fn open(folder: &Path, limit_bytes: u64) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
-        let cache = Self { folder: folder.to_owned(), limit_bytes, inner: Mutex::default() };
+        let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let share = descriptors
+            .map_or(MAX_SEGMENTS, |n| usize::try_from(n / SHARE_OF_DESCRIPTORS).unwrap_or(MAX_SEGMENTS));
+        let limit_segments = share.min(MAX_SEGMENTS);
+        let cache = Self { folder: folder.to_owned(), limit_bytes, limit_segments, inner: Mutex::default() };
         // Says now what the first viewer would otherwise find out.
         cache.new_file()?;
         Ok(cache)
@@ -134,7 +145,7 @@ impl Cache {
         Some(held.segment.clone())
     }
 
-    /// Keeps a segment and lets go of the longest unused until the limit holds. Those in use
+    /// Keeps a segment and lets go of the longest unused until the limits hold. Those in use
     /// elsewhere are passed over: their bytes would stay on the disk all the same.
     pub fn put(&self, key: RenditionKey, piece: Piece, segment: Segment) {
         let mut inner = self.inner.lock();
@@ -144,12 +155,12 @@ impl Cache {
         if let Some(old) = inner.held.insert((key, piece), Held { segment, used }) {
             inner.total_bytes -= old.segment.len_bytes;
         }
-        inner.shrink_to(self.limit_bytes, Some((key, piece)));
+        inner.shrink_to(self.limit_bytes, self.limit_segments, Some((key, piece)));
     }
 
     /// Lets go of the longest unused until at most `bytes` are held.
     pub fn shrink_to(&self, bytes: u64) {
-        self.inner.lock().shrink_to(bytes, None);
+        self.inner.lock().shrink_to(bytes, self.limit_segments, None);
     }
 
     /// Bytes held now.
@@ -167,8 +178,9 @@ impl Cache {
 }
 
 impl Inner {
-    fn shrink_to(&mut self, limit_bytes: u64, keep: Option<(RenditionKey, Piece)>) {
-        if self.total_bytes <= limit_bytes {
+    fn shrink_to(&mut self, limit_bytes: u64, limit_segments: usize, keep: Option<(RenditionKey, Piece)>) {
+        let fits = |inner: &Self| inner.total_bytes <= limit_bytes && inner.held.len() <= limit_segments;
+        if fits(self) {
             return;
         }
         let mut order: Vec<_> = self
@@ -179,7 +191,7 @@ impl Inner {
             .collect();
         order.sort_unstable_by_key(|(used, _)| *used);
         for (_, at) in order {
-            if self.total_bytes <= limit_bytes {
+            if fits(self) {
                 break;
             }
             if let Some(held) = self.held.remove(&at) {
@@ -227,5 +239,24 @@ mod tests {
         assert_eq!(cache.total_bytes(), 30);
         assert_eq!(held.read().unwrap(), vec![0; 10]);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "files have no names");
+    }
+
+    #[test]
+    fn small_segments_do_not_take_every_descriptor() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = Cache::open(folder.path(), 1 << 30).unwrap();
+        let allowed =
+            rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+        assert!(
+            opened.limit_segments as u64 <= allowed / 4 && opened.limit_segments > 0,
+            "{}",
+            opened.limit_segments
+        );
+        let cache = Cache { limit_segments: 3, ..opened };
+        for n in 0..9 {
+            cache.put(key(), Some(n), segment(&cache, b"s"));
+        }
+        assert_eq!(cache.present(key(), 0, 9).into_iter().collect::<Vec<_>>(), [6, 7, 8]);
+        assert_eq!(cache.total_bytes(), 3);
     }
 }
