@@ -52,6 +52,17 @@ fn check(code: c_int, what: &str) -> Result<c_int> {
     Err(Fail::fault(format!("unable to {what}: {}", error_text(code))))
 }
 
+/// The same of a step that is set up by what the file says of itself: a damaged one can ask for what no decoder, filter or muxer
+/// does. That is told as the file's fault, and is none of the server's; what the machine lacked is.
+fn check_of_file(code: c_int, what: &str) -> Result<c_int> {
+    const OURS: [c_int; 6] =
+        [libc::ENOMEM, libc::EAGAIN, libc::EIO, libc::ENOSPC, libc::EMFILE, libc::ENFILE];
+    if code >= 0 || OURS.iter().any(|errno| code == av::AVERROR(*errno)) {
+        return check(code, what);
+    }
+    Err(Fail::unreadable(format!("unable to {what}: {}", error_text(code))))
+}
+
 fn text(p: *const std::ffi::c_char) -> Option<String> {
     if p.is_null() {
         return None;
@@ -834,14 +845,14 @@ impl Decoder {
             }
             let me = Self(av::avcodec_alloc_context3(codec), av::avcodec_parameters_alloc());
             check(av::avcodec_parameters_copy(me.1, par), "copy parameters")?;
-            check(av::avcodec_parameters_to_context(me.0, par), "set up a decoder")?;
+            check_of_file(av::avcodec_parameters_to_context(me.0, par), "set up a decoder")?;
             let st = input.stream(stream);
             (*me.0).pkt_timebase = (*st).time_base;
             (*me.0).framerate = (*st).avg_frame_rate;
             (*me.0).thread_count = if threads { 0 } else { 1 };
             // A cue that is no UTF-8 would be left out; read with marks for what is not, it is shown.
             (*me.0).sub_charenc_mode = av::FF_SUB_CHARENC_MODE_IGNORE;
-            check(av::avcodec_open2(me.0, codec, null_mut()), "open a decoder")?;
+            check_of_file(av::avcodec_open2(me.0, codec, null_mut()), "open a decoder")?;
             Ok(me)
         }
     }
@@ -864,10 +875,10 @@ impl Decoder {
             let codec = (*self.0).codec;
             let me = Self(av::avcodec_alloc_context3(codec), av::avcodec_parameters_alloc());
             check(av::avcodec_parameters_copy(me.1, self.1), "copy parameters")?;
-            check(av::avcodec_parameters_to_context(me.0, me.1), "set up a decoder")?;
+            check_of_file(av::avcodec_parameters_to_context(me.0, me.1), "set up a decoder")?;
             (*me.0).pkt_timebase = (*self.0).pkt_timebase;
             (*me.0).thread_count = 1;
-            check(av::avcodec_open2(me.0, codec, null_mut()), "open a decoder")?;
+            check_of_file(av::avcodec_open2(me.0, codec, null_mut()), "open a decoder")?;
             Ok(me)
         }
     }
@@ -1173,7 +1184,7 @@ impl Graph {
                 sar.num.max(0),
                 sar.den.max(1),
             );
-            check(
+            check_of_file(
                 av::avfilter_graph_create_filter(
                     &raw mut me.source,
                     av::avfilter_get_by_name(c"buffer".as_ptr()),
@@ -1210,8 +1221,8 @@ impl Graph {
             );
             av::avfilter_inout_free(&raw mut inputs);
             av::avfilter_inout_free(&raw mut outputs);
-            check(code, "build the picture filters")?;
-            check(av::avfilter_graph_config(me.graph, null_mut()), "set up the picture filters")?;
+            check_of_file(code, "build the picture filters")?;
+            check_of_file(av::avfilter_graph_config(me.graph, null_mut()), "set up the picture filters")?;
             Ok(me)
         }
     }
@@ -1219,7 +1230,7 @@ impl Graph {
     pub(crate) fn send(&mut self, frame: Option<&mut Frame>) -> Result<()> {
         // SAFETY: a configured graph; the frame's content moves into it.
         let code = unsafe { av::av_buffersrc_add_frame(self.source, frame.map_or(null_mut(), |f| f.0)) };
-        check(code, "filter a picture").map(drop)
+        check_of_file(code, "filter a picture").map(drop)
     }
     pub(crate) fn receive(&mut self, frame: &mut Frame) -> bool {
         // SAFETY: a configured graph, a valid frame that is emptied first.
@@ -1280,7 +1291,7 @@ impl Resampler {
                 null_mut(),
             );
             av::av_channel_layout_uninit(&raw mut from);
-            check(code, "set up the resampler")?;
+            check_of_file(code, "set up the resampler")?;
             let me = Self {
                 swr,
                 channels: channels as usize,
@@ -1288,7 +1299,7 @@ impl Resampler {
                 from: (*frame.0).sample_rate.into(),
                 mixes: (*frame.0).ch_layout.nb_channels > channels,
             };
-            check(av::swr_init(me.swr), "start the resampler")?;
+            check_of_file(av::swr_init(me.swr), "start the resampler")?;
             Ok(me)
         }
     }
@@ -1309,7 +1320,7 @@ impl Resampler {
             let input = frame.map_or(null_mut(), |f| (*f.0).extended_data);
             let got =
                 av::swr_convert(self.swr, planes.as_mut_ptr(), most as c_int, input.cast(), samples as c_int);
-            let got = check(got, "resample")? as usize;
+            let got = check_of_file(got, "resample")? as usize;
             for channel in out.iter_mut() {
                 channel.truncate(at + got);
             }
@@ -1445,15 +1456,15 @@ pub(crate) fn init_segment(tracks: &[InitTrack<'_>]) -> Result<Vec<u8>> {
             (*copy.0).stream_index = i as c_int;
             (*copy.0).pts = 0;
             (*copy.0).dts = 0;
-            check(av::av_write_frame(mux.0, copy.0), "describe the sound")?;
+            check_of_file(av::av_write_frame(mux.0, copy.0), "describe the sound")?;
         }
-        check(av::av_write_frame(mux.0, null_mut()), "write the init segment")?;
+        check_of_file(av::av_write_frame(mux.0, null_mut()), "write the init segment")?;
         let mut data = null_mut();
         let len = av::avio_close_dyn_buf((*mux.0).pb, &raw mut data);
         (*mux.0).pb = null_mut();
         let bytes = std::slice::from_raw_parts(data, len.max(0) as usize).to_vec();
         av::av_free(data.cast());
-        let end = end_of_moov(&bytes).ok_or_else(|| Fail::fault("the muxer wrote no moov"))?;
+        let end = end_of_moov(&bytes).ok_or_else(|| Fail::unreadable("the muxer wrote no moov for it"))?;
         Ok(bytes[..end].to_vec())
     }
 }
@@ -1485,6 +1496,29 @@ fn end_of_moov(bytes: &[u8]) -> Option<usize> {
         at += size.max(8);
         if name == b"moov" {
             return (at <= bytes.len()).then_some(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindle_transcode::protocol::FailKind;
+
+    #[test]
+    fn what_a_file_asks_for_is_its_own_fault_and_what_the_machine_lacks_is_not() {
+        let kind = |code| check_of_file(code, "open a decoder").map_err(|fail| fail.kind);
+        assert_eq!(kind(3), Ok(3));
+        for code in [
+            av::AVERROR_INVALIDDATA,
+            av::AVERROR_PATCHWELCOME,
+            av::AVERROR(libc::EPERM),
+            av::AVERROR(libc::EINVAL),
+        ] {
+            assert_eq!(kind(code), Err(FailKind::Unreadable), "{}", error_text(code));
+        }
+        for code in [libc::ENOMEM, libc::EIO, libc::EMFILE] {
+            assert_eq!(kind(av::AVERROR(code)), Err(FailKind::Fault), "{}", error_text(av::AVERROR(code)));
         }
     }
 }

@@ -377,9 +377,10 @@ impl<'a> Segmenter<'a> {
         }
         let init = ff::init_segment(&described)?;
         drop(described);
-        let layout = fmp4::tracks(&init).ok_or_else(|| Fail::fault("the init segment has no tracks"))?;
+        let layout = fmp4::tracks(&init)
+            .ok_or_else(|| Fail::unreadable("the init segment made of it has no tracks"))?;
         if layout.len() != self.tracks.len() {
-            return Err(Fail::fault("the init segment lacks a track"));
+            return Err(Fail::unreadable("the init segment made of it lacks a track"));
         }
         for (t, track) in self.tracks.iter_mut().zip(layout) {
             t.id = track.id;
@@ -392,7 +393,7 @@ impl<'a> Segmenter<'a> {
                 init = u32::try_from(t.media_time)
                     .ok()
                     .and_then(|media_time| fmp4::with_edit(&init, t.id, media_time))
-                    .ok_or_else(|| Fail::fault("the init segment lacks a track"))?;
+                    .ok_or_else(|| Fail::unreadable("the init segment made of it lacks a track"))?;
             }
         }
         self.init = init;
