@@ -463,6 +463,7 @@ impl<'a> Segmenter<'a> {
             .iter()
             .map(|t| match &t.path {
                 Path::Video(pictures) => pictures.steps(),
+                Path::Audio(sound) => sound.segment() as u64,
                 _ => 0,
             })
             .sum()
@@ -618,8 +619,9 @@ impl<'a> Segmenter<'a> {
     /// Takes what was encoded, or reads one packet and lets its track have it.
     fn advance(&mut self) -> Result<()> {
         let mut came = false;
+        let next = self.next;
         for t in &mut self.tracks {
-            came |= t.collect()?;
+            came |= t.collect(next)?;
         }
         if came {
             return Ok(());
@@ -647,12 +649,12 @@ impl<'a> Segmenter<'a> {
                 self.input.read(&mut packet)?.then_some(packet)
             }
         };
-        let (start_us, next) = (self.start_us, self.next);
+        let start_us = self.start_us;
         let Some(packet) = packet else {
             if !self.at_end {
                 self.at_end = true;
                 for t in &mut self.tracks {
-                    t.finish()?;
+                    t.finish(next)?;
                 }
             }
             return Ok(());
@@ -798,20 +800,20 @@ impl Track {
             Path::CopyVideo(_) => self.copy_video(packet, start_us, next, b)?,
             Path::CopyAudio(_) => self.copy_audio(packet, start_us, next, b)?,
             Path::Video(pictures) => return Ok((!pictures.offer(&mut packet)).then_some(packet)),
-            Path::Audio(_) => self.encode_audio(Some(&packet))?,
+            Path::Audio(_) => self.encode_audio(Some(&packet), next)?,
         }
         Ok(None)
     }
 
     /// Nothing more is read.
-    fn finish(&mut self) -> Result<()> {
+    fn finish(&mut self, next: usize) -> Result<()> {
         match &mut self.path {
             Path::CopyVideo(_) | Path::CopyAudio(_) => {}
             Path::Video(pictures) => {
                 pictures.end();
                 return Ok(());
             }
-            Path::Audio(_) => self.encode_audio(None)?,
+            Path::Audio(_) => return self.encode_audio(None, next),
         }
         self.closed = usize::MAX;
         Ok(())
@@ -833,7 +835,15 @@ impl Track {
     }
 
     /// Takes what its encoders have made; whether that was anything.
-    fn collect(&mut self) -> Result<bool> {
+    fn collect(&mut self, next: usize) -> Result<bool> {
+        if let Path::Audio(sound) = &mut self.path {
+            let mut out = Vec::new();
+            let came = sound.go_on(&mut out)?;
+            if came {
+                self.take_sound(out, next);
+            }
+            return Ok(came);
+        }
         let Path::Video(pictures) = &mut self.path else { return Ok(false) };
         let made = pictures.take()?;
         let came = !made.is_empty();
@@ -946,12 +956,19 @@ impl Track {
         Ok(())
     }
 
-    fn encode_audio(&mut self, packet: Option<&Packet>) -> Result<()> {
+    fn encode_audio(&mut self, packet: Option<&Packet>, next: usize) -> Result<()> {
         let Path::Audio(sound) = &mut self.path else { return Ok(()) };
         let mut out = Vec::new();
-        sound.feed(packet, &mut out)?;
-        let (duration, segment) = (sound.frame_size(), sound.segment());
-        for e in out {
+        sound.feed(packet, next, &mut out)?;
+        self.take_sound(out, next);
+        Ok(())
+    }
+
+    fn take_sound(&mut self, out: Vec<sound::Encoded>, next: usize) {
+        let Path::Audio(sound) = &self.path else { return };
+        let (duration, segment, is_over) = (sound.frame_size(), sound.segment(), sound.is_over());
+        // What was written without its sound, as none had come for long, stays so.
+        for e in out.into_iter().filter(|e| e.segment >= next) {
             self.push(Out {
                 segment: e.segment,
                 at: e.at,
@@ -960,8 +977,7 @@ impl Track {
                 data: Payload::Packet { packet: e.packet, skip: 0 },
             });
         }
-        self.closed = self.closed.max(segment);
-        Ok(())
+        self.closed = if is_over { usize::MAX } else { self.closed.max(segment) };
     }
 }
 

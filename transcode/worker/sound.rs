@@ -22,6 +22,9 @@ const DECODE_US: i64 = 250_000;
 /// Matroska) or jitter, and is not touched; above it, silence goes in or sound goes out.
 const SLACK_MS: i64 = 40;
 
+/// Most silence at once where no boundary ends it: behind the end that the file tells. It is encoded in one go.
+const LONGEST_GAP_S: i64 = 60;
+
 /// An encoded frame: its segment, its number of samples from the presentation's start, its bytes.
 pub(crate) struct Encoded {
     pub(crate) segment: usize,
@@ -43,6 +46,8 @@ pub(crate) struct Sound {
     segment: usize,
     /// The segment's frames are all there.
     is_done: bool,
+    /// There are no more packets.
+    ended: bool,
     encoder: Option<Encoder>,
     resampler: Option<(Resampler, (i32, i32, i32))>,
     /// Output samples that wait for a full frame; the first is sample `fifo_at`.
@@ -93,6 +98,7 @@ impl Sound {
             recent: VecDeque::new(),
             segment: 0,
             is_done: false,
+            ended: false,
             resampler: None,
             fifo: vec![Vec::new(); channels],
             fifo_at: 0,
@@ -109,12 +115,13 @@ impl Sound {
 
     /// Segments below this have all their frames.
     pub(crate) fn segment(&self) -> usize {
-        self.segment
+        self.segment + usize::from(self.is_done)
     }
 
     /// Makes everything fresh, for output that begins with this segment.
     pub(crate) fn restart(&mut self, segment: usize) -> Result<()> {
         self.recent.clear();
+        self.ended = false;
         self.begin(segment)
     }
 
@@ -140,37 +147,68 @@ impl Sound {
         at_us - frames - DECODE_US
     }
 
-    /// Decodes a packet (or drains) and gives what the encoder finished.
-    pub(crate) fn feed(&mut self, packet: Option<&Packet>, out: &mut Vec<Encoded>) -> Result<()> {
+    /// Decodes a packet (or drains) and gives what the encoder finished of the segment that is being made, which is `next` or a
+    /// later one. What the packet is for beyond that comes of [`Sound::go_on`].
+    pub(crate) fn feed(
+        &mut self,
+        packet: Option<&Packet>,
+        next: usize,
+        out: &mut Vec<Encoded>,
+    ) -> Result<()> {
+        if self.segment < next {
+            // Written without it, as nothing had come for long: silence for those is for nobody.
+            self.follow(next, out)?;
+        }
         if let Some(packet) = packet {
-            let at = packet.pts().or(packet.dts()).map(|t| us(t, self.time_base, self.start_us));
-            let is_for = |me: &Self, segment: usize| {
-                me.boundaries_us.get(segment).is_some_and(|b| at.is_none_or(|t| t >= me.needs_from_us(*b)))
-            };
-            if !is_for(self, self.segment) {
+            if !self.is_for(packet, self.segment) {
                 return Ok(());
             }
-            if is_for(self, self.segment + 1) {
+            if self.is_for(packet, self.segment + 1) {
                 self.recent.push_back(packet.share()?);
             }
         }
-        self.decode(packet, out)?;
-        while self.is_done {
-            self.begin(self.segment + 1)?;
-            let again: Vec<Packet> = self.recent.drain(..).collect();
-            for packet in again {
-                let at = packet.pts().or(packet.dts()).map(|t| us(t, self.time_base, self.start_us));
-                let needed = self.boundaries_us.get(self.segment + 1).map(|b| self.needs_from_us(*b));
+        self.ended |= packet.is_none();
+        self.decode(packet, out)
+    }
+
+    /// Begins the segment after one that is done; whether there was any. One at a time: before a packet that lies hours ahead
+    /// there are thousands of silent ones, and the server wants to hear of each.
+    pub(crate) fn go_on(&mut self, out: &mut Vec<Encoded>) -> Result<bool> {
+        if self.is_done {
+            self.follow(self.segment + 1, out)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Whether nothing more comes.
+    pub(crate) fn is_over(&self) -> bool {
+        self.ended && !self.is_done
+    }
+
+    /// Begins a later segment, with those packets again that it shares with the one before.
+    fn follow(&mut self, segment: usize, out: &mut Vec<Encoded>) -> Result<()> {
+        self.begin(segment)?;
+        let again: Vec<Packet> = self.recent.drain(..).collect();
+        for packet in again {
+            if self.is_for(&packet, segment) {
                 self.decode(Some(&packet), out)?;
-                if needed.is_some_and(|from| at.is_none_or(|t| t >= from)) {
-                    self.recent.push_back(packet);
-                }
             }
-            if packet.is_none() {
-                self.decode(None, out)?;
+            if self.is_for(&packet, segment + 1) {
+                self.recent.push_back(packet);
             }
         }
+        if self.ended {
+            self.decode(None, out)?;
+        }
         Ok(())
+    }
+
+    /// Whether a segment, if there is one of that number, needs a packet.
+    fn is_for(&self, packet: &Packet, segment: usize) -> bool {
+        let at = packet.pts().or(packet.dts()).map(|t| us(t, self.time_base, self.start_us));
+        let begins = self.boundaries_us.get(segment);
+        begins.is_some_and(|b| at.is_none_or(|t| t >= self.needs_from_us(*b)))
     }
 
     fn decode(&mut self, packet: Option<&Packet>, out: &mut Vec<Encoded>) -> Result<()> {
@@ -228,7 +266,7 @@ impl Sound {
                     Some(end) if self.segment + 2 < self.boundaries_us.len() => end * rate / 1_000_000 + rate,
                     _ => i64::MAX,
                 };
-                let most = end.saturating_sub(expected).max(0).min(rate * 600);
+                let most = end.saturating_sub(expected).max(0).min(rate * LONGEST_GAP_S);
                 let gap = off.min(most);
                 self.silence(gap as usize);
                 if off > most {

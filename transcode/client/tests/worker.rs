@@ -776,6 +776,39 @@ async fn what_a_transport_stream_carries_is_copied_into_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn sound_that_comes_back_after_hours_is_awaited_segment_by_segment() {
+    let lab = Lab::new();
+    // Two seconds of sound, nothing for three hours, two seconds of sound: one bad time stamp in a recording does that.
+    let film = lab.make(
+        "gap.mkv",
+        "-f lavfi -i sine=f=440:r=48000:d=4 -af asetpts='if(gte(T,2),PTS+10800/TB,PTS)' -c:a pcm_s16le -fflags +bitexact",
+    );
+    let end_us = 10_804_000_000;
+    let cuts: Vec<i64> = (0..3601).map(|n| n * 3_000_000).chain([end_us]).collect();
+    let sound = AudioPlan::Encode {
+        stream: 0,
+        codec: "opus".to_owned(),
+        channels: 2,
+        bitrate_bps: Some(96_000),
+        sample_rate: None,
+    };
+    let (rendition, said) = lab.open(&film, plan(None, Some(sound), &cuts));
+    let path = save(&lab, &rendition, "begin.mp4", &[0, 1, 2]).await;
+    let begin = packets(&path, "a:0");
+    assert!(begin.windows(2).all(|w| (w[1].0 - w[0].0 - 0.02).abs() < 0.002), "a hole: {begin:?}");
+    assert!((begin.last().unwrap().0 - 9.0).abs() < 0.05, "{:?}", begin.last());
+    let path = save(&lab, &rendition, "end.mp4", &[3599, 3600]).await;
+    let end = packets(&path, "a:0");
+    assert!(
+        (end[0].0 - 10_797.0).abs() < 0.05 && end.last().unwrap().0 > 10_803.9,
+        "{:?}",
+        (end[0], end.last())
+    );
+    assert!(said.pids.lock().unwrap().len() <= 2, "a worker was given up: {:?}", said.pids);
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_recording_that_restarts_is_read_to_its_end() {
     // TS04: six seconds, then time zero again in another size.
     let lab = Lab::new();
