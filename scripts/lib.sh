@@ -125,6 +125,12 @@ server_build() {
     (cd "$top" && cargo build --release --locked --workspace --bins) || die "the server does not build"
 }
 
+# parsers_build: what asks the parsers for scripts/fuzz, with sums that are checked.
+parsers_build() {
+    cargo_ready
+    (cd "$top" && cargo build --profile fuzz --locked -p spindle-media --example parse) || die "the parsers of the fuzzer do not build"
+}
+
 # disks_build: the disks of the tests (tests/lab/disks), a workspace of its own that nobody else needs.
 disks_build() {
     cargo_ready
