@@ -4,8 +4,9 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdStream;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -100,15 +101,30 @@ impl Drop for ChildGuard {
         let Some(mut child) = self.child.take() else {
             return;
         };
+        let pid = self.pid;
         let _ = child.kill();
         // A process that sleeps in the kernel on a dying disk ends only when that read does; who
         // drops the guard must not wait for it.
         let reaper = std::thread::Builder::new().name("transcode-reap".to_owned()).spawn(move || {
-            let _ = child.wait();
+            if let Ok(status) = child.wait()
+                && was_a_fault(status)
+            {
+                tracing::warn!(worker.pid = pid, %status, "a worker ended by a fault of its own");
+            }
         });
         if let Err(error) = reaper {
             tracing::warn!(%error, "unable to start a thread that reaps a worker");
         }
+    }
+}
+
+/// Whether a worker came to an end that neither it nor the server chose: a signal other than the kill that ends all of them (by us, or
+/// where memory runs out), or a panic. It leaves by itself with 0, with 2 when it cannot start, which is told, and with 3 when the
+/// socket was closed on it.
+fn was_a_fault(status: ExitStatus) -> bool {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => signal != rustix::process::Signal::KILL.as_raw(),
+        (None, code) => !matches!(code, Some(0 | 2 | 3)),
     }
 }
 
@@ -241,5 +257,19 @@ async fn forward_log(pid: u32, log: pipe::Receiver) {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_is_killed_or_leaves_is_no_fault_and_one_that_crashes_is() {
+        // wait(2): the signal in the low bits, the code above them.
+        let by_signal = |n: i32| was_a_fault(ExitStatus::from_raw(n));
+        let by_code = |n: i32| was_a_fault(ExitStatus::from_raw(n << 8));
+        assert!(!by_signal(9) && !by_code(0) && !by_code(2) && !by_code(3));
+        assert!(by_signal(11) && by_signal(6) && by_signal(8) && by_code(101));
     }
 }

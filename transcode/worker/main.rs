@@ -30,6 +30,7 @@ use crate::source::Source;
 use crate::talk::Talk;
 
 fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(panicked));
     let parent = std::env::args().find_map(|a| a.strip_prefix("--parent=").and_then(|p| p.parse().ok()));
     let Some(parent) = parent else {
         return refuse("this program is started by spindle, not by hand");
@@ -51,6 +52,12 @@ fn main() -> ExitCode {
     talk.send(&Reply::Hello { version: VERSION, sandbox, ffmpeg: ff::version() });
     serve(&talk);
     ExitCode::SUCCESS
+}
+
+/// On one line, as a warning: the server logs what else the worker says only when it is asked for details.
+#[expect(clippy::print_stderr, reason = "standard error is the worker's log")]
+fn panicked(info: &std::panic::PanicHookInfo<'_>) {
+    eprintln!("warning: the worker {}", info.to_string().replace('\n', " "));
 }
 
 #[expect(clippy::print_stderr, reason = "standard error is the worker's log")]
