@@ -45,8 +45,12 @@ class Findings:
         one = self.inputs.get(number)
         with self.lock:
             self.rows.append((number, kind, text))
-            if one:
-                os.makedirs(self.folder, exist_ok=True)
+            os.makedirs(self.folder, exist_ok=True)
+            if not one:
+                # Of no input by itself: of a batch, or of the whole run.
+                with open(os.path.join(self.folder, "%d-run.txt" % self.seed), "a") as out:
+                    out.write("%s: %s\n" % (kind, text))
+            else:
                 base = os.path.join(self.folder, "%d-%s" % (self.seed, one.name))
                 with open(base, "wb") as out:
                     out.write(one.data)
@@ -154,24 +158,24 @@ class Run:
             stack.enter_context(house)
             viewer = stack.enter_context(houses.Viewer(house))
             while inputs:
+                told = "in the batch `--seed %d --from %d --count %d`" % (self.options.seed, inputs[0].number, len(inputs))
                 parsing = threading.Thread(target=self.parse, args=(asked, inputs), name="parsers")
                 parsing.start()
                 try:
                     for outcome in house.batch(inputs, self.options.at_once).values():
                         self.tally.add(outcome)
                 except (OSError, AssertionError, servers.Problem) as error:
-                    self.findings.tell(inputs[0].number, "server", "in the batch that begins with it: %s: %s; asked then: %s"
-                                       % (type(error).__name__, error, sorted(house.asking.values())))
+                    self.findings.tell(-1, "server", "%s: %s: %s; asked then: %s" % (told, type(error).__name__, error, sorted(house.asking.values())))
                 finally:
                     parsing.join()
                 faults, log_at = house.log_faults(log_at)
                 for line in faults:
-                    self.findings.tell(inputs[0].number, "panic" if "panicked" in line else "log", "in the log, in the batch that begins with it: %s" % line)
+                    self.findings.tell(-1, "panic" if "panicked" in line else "log", "%s: %s" % (told, line))
                 if not house.alive():
-                    self.findings.tell(inputs[0].number, "server", "it ended with %s in the batch that begins with it: %s" % (house.server.process.returncode, house.server.tail()))
+                    self.findings.tell(-1, "server", "%s: it ended with %s: %s" % (told, house.server.process.returncode, house.server.tail()))
                     return next(batches, None)
                 if house.server.request("GET", "/health", timeout=houses.ANSWER_S)[0] != 200:
-                    self.findings.tell(inputs[0].number, "health", "the server is not well after the batch that begins with it")
+                    self.findings.tell(-1, "health", "%s: the server is not well after it" % told)
                 self.progress(house)
                 if not self.first_figures:
                     self.first_figures = self.settled(house, None) if len(self.numbers) > 1000 else house.figures()

@@ -115,7 +115,7 @@ def cancelled(scratch):
     """a_run_that_is_stopped_half_way_leaves_nothing"""
     work = os.path.join(scratch, "work")
     os.makedirs(work)
-    os.symlink(os.path.join(place.work(), "samples"), os.path.join(work, "samples"))
+    os.symlink(os.path.dirname(kinds.library()), os.path.join(work, "samples"))
     environment = dict(os.environ, RIG_WORK=work)
     run = subprocess.Popen([sys.executable, RUN, "--count", "5000", "--batch", "20"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     try:
