@@ -37,6 +37,7 @@ pub(super) fn master(session: &Session) -> Reply {
     let tracks: Vec<(String, String, &crate::sessions::SubtitleSource)> = session
         .subtitles
         .iter()
+        .filter(|s| s.text)
         .map(|s| (session.label_of(s.stream), format!("subtitles-{}.m3u8", s.stream), s))
         .collect();
     let chosen = decision.subtitle.as_ref().map(|s| s.stream);
@@ -63,7 +64,7 @@ pub(super) fn media(boundaries: &[i64], container: Container) -> Reply {
 
 /// A subtitle track: one segment as long as the title.
 pub(super) fn subtitles(session: &Session, stream: u32) -> Result<Reply, Problem> {
-    if !session.subtitles.iter().any(|s| s.stream == stream) {
+    if !session.subtitles.iter().any(|s| s.text && s.stream == stream) {
         return Err(Problem::not_found("this session has no such subtitles"));
     }
     let duration_us = session.duration_us();

@@ -1,4 +1,5 @@
-//! Text subtitles as WebVTT: converted once, kept in a bounded cache, served with validators.
+//! Subtitles of a session: text as WebVTT, and, for a client that draws them, as the file has them, with its
+//! fonts. Converted or taken out once, kept in a bounded cache, served with validators.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,24 +8,32 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, StatusCode, header};
 use spindle_base::error::ErrorKind;
 use spindle_base::sync::Mutex;
-use spindle_media::subtitle::{Format, to_webvtt};
+use spindle_media::subtitle::{Format, to_utf8, to_webvtt};
 use spindle_storage::{MediaFile, Storage, StreamId};
 use spindle_transcode::ts::START_TICKS;
-use spindle_transcode::{Container, Transcoder};
+use spindle_transcode::{Container, Transcoder, original};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::delivery::entity;
 use crate::delivery::problem::Problem;
 use crate::delivery::reply::Reply;
-use crate::sessions::{Delivery, Session, SubtitleSource};
+use crate::sessions::{Delivery, Session, SubtitleSource, fonts};
 
 /// Largest subtitle file that is read: the longest real ones, karaoke included, have a few MiB.
 const MAX_FILE_BYTES: u64 = 16 << 20;
-/// Bytes of converted subtitles kept.
-const MAX_CACHE_BYTES: usize = 32 << 20;
+/// Bytes of what was converted or taken out that are kept: text of a hundred films, or pictures of one.
+const MAX_CACHE_BYTES: usize = 64 << 20;
 
-/// File and stream of what was converted.
-type Key = (u64, u64, i64, u32);
+/// What is taken out of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    WebVtt(u32),
+    Original(u32),
+    Font(usize),
+}
+
+/// The file and what was taken out of it.
+type Key = (u64, u64, i64, Form);
 
 /// Conversions at the same time: each holds the whole text several times over.
 const CONVERSIONS: usize = 2;
@@ -92,7 +101,7 @@ pub struct Tools<'a> {
     pub cache: &'a Cache,
 }
 
-/// Answers `/media/{signed}/subtitles/{stream}.vtt`.
+/// Answers `/media/{signed}/subtitles/{stream}.{vtt, ass, sup or vobsub}`.
 pub async fn get(
     session: &Session,
     name: &str,
@@ -100,21 +109,58 @@ pub async fn get(
     method: &Method,
     headers: &HeaderMap,
 ) -> Result<Reply, Problem> {
-    let stream = name.strip_suffix(".vtt").and_then(|n| n.parse::<u32>().ok());
-    let source = stream.and_then(|n| session.subtitles.iter().find(|s| s.stream == n));
-    let Some(source) = source else {
-        return Err(Problem::not_found("this session has no such subtitles"));
+    let (stream, extension) = name.rsplit_once('.').unwrap_or((name, ""));
+    let source = stream.parse::<u32>().ok().and_then(|n| session.subtitles.iter().find(|s| s.stream == n));
+    let own = |s: &SubtitleSource| s.original.is_some_and(|o| o.extension() == extension);
+    match source {
+        Some(source) if source.text && extension == "vtt" => {
+            let text = in_clock_of(session, text(session, source, tools, Form::WebVtt(source.stream)).await?);
+            Ok(reply(text, "text/vtt; charset=utf-8", method, headers))
+        }
+        Some(source) if own(source) => {
+            let bytes = text(session, source, tools, Form::Original(source.stream)).await?;
+            // No type that a browser would show: a page takes it to pieces itself.
+            Ok(reply(bytes, "application/octet-stream", method, headers))
+        }
+        _ => Err(Problem::not_found("this session has no such subtitles")),
+    }
+}
+
+/// Answers `/media/{signed}/fonts/{n}`.
+pub async fn font(
+    session: &Session,
+    name: &str,
+    tools: &Tools<'_>,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<Reply, Problem> {
+    let wanted = name.parse::<usize>().ok();
+    let Some((n, attachment)) = fonts(&session.info).find(|(n, _)| Some(*n) == wanted) else {
+        return Err(Problem::not_found("this session has no such font"));
     };
-    let text = in_clock_of(session, text(session, source, tools).await?);
-    let etag = format!("\"{}\"", &blake3::hash(&text).to_hex()[..32]);
+    let key = key(&session.file, Form::Font(n));
+    let bytes = match tools.cache.turn(&key).await? {
+        Turn::Known(known) => told(known)?,
+        Turn::Yours(_turn) => {
+            let fd = session.file.open_again().await?;
+            let bytes = tools.transcoder.font(Box::new(fd), attachment.name.clone()).await?;
+            tools.cache.put(key, Ok(bytes.clone()));
+            bytes
+        }
+    };
+    Ok(reply(bytes, "application/octet-stream", method, headers))
+}
+
+fn reply(bytes: Bytes, content_type: &'static str, method: &Method, headers: &HeaderMap) -> Reply {
+    let etag = format!("\"{}\"", &blake3::hash(&bytes).to_hex()[..32]);
     let reply = if entity::is_known(headers, &etag) && matches!(*method, Method::GET | Method::HEAD) {
-        let mut reply = Reply::memory(StatusCode::NOT_MODIFIED, "text/vtt; charset=utf-8", Bytes::new());
+        let mut reply = Reply::memory(StatusCode::NOT_MODIFIED, content_type, Bytes::new());
         reply.parts.clear();
         reply
     } else {
-        Reply::memory(StatusCode::OK, "text/vtt; charset=utf-8", text)
+        Reply::memory(StatusCode::OK, content_type, bytes)
     };
-    Ok(reply.with(header::ETAG, &etag).with(header::CACHE_CONTROL, "private, max-age=86400"))
+    reply.with(header::ETAG, &etag).with(header::CACHE_CONTROL, "private, max-age=86400")
 }
 
 /// In transport stream segments the presentation's zero is not the clock's: the playlist's reader is
@@ -132,16 +178,25 @@ fn with_clock(text: &[u8]) -> Bytes {
     [&text[..end], map.as_bytes(), &text[end..]].concat().into()
 }
 
-async fn text(session: &Session, source: &SubtitleSource, tools: &Tools<'_>) -> Result<Bytes, Problem> {
+async fn text(
+    session: &Session,
+    source: &SubtitleSource,
+    tools: &Tools<'_>,
+    form: Form,
+) -> Result<Bytes, Problem> {
     let Some((path, root)) = &source.path else {
-        let key = key(&session.file, source.stream);
+        let key = key(&session.file, form);
         let _turn = match tools.cache.turn(&key).await? {
             Turn::Known(known) => return told(known),
             Turn::Yours(turn) => turn,
         };
         let fd = session.file.open_again().await?;
         // A worker that fails may have been short of time or memory: that is tried again.
-        let text = tools.transcoder.subtitle_vtt(Box::new(fd), source.stream).await?;
+        let text = if matches!(form, Form::Original(_)) {
+            tools.transcoder.subtitle_original(Box::new(fd), source.stream).await?
+        } else {
+            tools.transcoder.subtitle_vtt(Box::new(fd), source.stream).await?
+        };
         tools.cache.put(key, Ok(text.clone()));
         return Ok(text);
     };
@@ -152,12 +207,17 @@ async fn text(session: &Session, source: &SubtitleSource, tools: &Tools<'_>) -> 
         return Err(Problem::new(ErrorKind::NotFound, detail));
     }
     let file = tools.storage.open(path, StreamId::BACKGROUND).await?;
-    let key = key(&file, source.stream);
+    let key = key(&file, form);
     let turn = match tools.cache.turn(&key).await? {
         Turn::Known(known) => return told(known),
         Turn::Yours(turn) => turn,
     };
-    let bytes = whole(&file).await?;
+    let pictures = matches!(form, Form::Original(_)) && !source.text;
+    let bytes = whole(&file, if pictures { original::MAX_BYTES as u64 } else { MAX_FILE_BYTES }).await?;
+    if pictures {
+        tools.cache.put(key, Ok(bytes.clone()));
+        return Ok(bytes);
+    }
     let language = source.language.clone();
     let format = Format::from_word(&source.codec).ok_or_else(|| {
         let detail = format!("subtitles of the format `{}` cannot be shown as text", source.codec);
@@ -165,7 +225,10 @@ async fn text(session: &Session, source: &SubtitleSource, tools: &Tools<'_>) -> 
     })?;
     // A large file in an old alphabet takes a while to guess: not on the executor.
     let converting = move || {
-        let converted = to_webvtt(&bytes, format, language.as_deref());
+        let converted = match form {
+            Form::Original(_) => to_utf8(&bytes, language.as_deref()),
+            Form::WebVtt(_) | Form::Font(_) => to_webvtt(&bytes, format, language.as_deref()),
+        };
         // Whoever asked may have gone: the turn is over when the work is.
         drop(turn);
         converted
@@ -178,19 +241,20 @@ async fn text(session: &Session, source: &SubtitleSource, tools: &Tools<'_>) -> 
     told(converted)
 }
 
-fn key(file: &MediaFile, stream: u32) -> Key {
+fn key(file: &MediaFile, form: Form) -> Key {
     let id = file.identity();
-    (id.dev, id.ino, id.changed_us, stream)
+    (id.dev, id.ino, id.changed_us, form)
 }
 
-async fn whole(file: &MediaFile) -> Result<Bytes, Problem> {
-    if file.size_bytes() > MAX_FILE_BYTES {
-        return Err(Problem::new(ErrorKind::Unreadable, "the subtitle file is larger than 16 MiB"));
+async fn whole(file: &MediaFile, max_bytes: u64) -> Result<Bytes, Problem> {
+    if file.size_bytes() > max_bytes {
+        let detail = format!("the subtitle file is larger than {} MiB", max_bytes >> 20);
+        return Err(Problem::new(ErrorKind::Unreadable, detail));
     }
     let mut out = BytesMut::new();
     loop {
         let piece = file.read_at(out.len() as u64, 1 << 20).await?;
-        if piece.is_empty() || out.len() as u64 > MAX_FILE_BYTES {
+        if piece.is_empty() || out.len() as u64 > max_bytes {
             return Ok(out.freeze());
         }
         out.extend_from_slice(&piece);

@@ -14,6 +14,12 @@ use crate::delivery::problem::Problem;
 #[folder = "web/dist"]
 struct Dist;
 
+/// What draws ASS subtitles: a worker of its own, with a policy of its own.
+const DRAWER: &str = "libass/";
+/// A worker is held to the policy that its script comes with. This one alone compiles WebAssembly, and may ask
+/// for nothing but files of this server: the page's own policy stays without either.
+const DRAWER_POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'; base-uri 'none'; form-action 'none'";
+
 /// Serves a file of the page; any other path without an extension is the page itself, whose
 /// script shows the view of that path.
 pub(super) async fn get(uri: Uri, headers: HeaderMap) -> Response {
@@ -35,6 +41,9 @@ pub(super) async fn get(uri: Uri, headers: HeaderMap) -> Response {
     // The names of assets carry a hash of their content; the page itself does not.
     let cache = if name.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
     out.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
+    if name.starts_with(DRAWER) {
+        out.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(DRAWER_POLICY));
+    }
     if let Ok(etag) = HeaderValue::from_str(&etag) {
         out.insert(header::ETAG, etag);
     }
@@ -80,5 +89,23 @@ mod tests {
         }
         assert!(!at[0].is_empty());
         assert_eq!(at[0].as_ptr(), at[1].as_ptr());
+    }
+
+    #[tokio::test]
+    async fn what_draws_subtitles_alone_may_compile_and_asks_for_nothing_elsewhere() {
+        for (path, own) in
+            [("/libass/subtitles-octopus-worker.js", true), ("/", false), ("/index.html", false)]
+        {
+            let answer = get(path.parse().expect("a path"), HeaderMap::new()).await;
+            if answer.status() == StatusCode::NOT_FOUND {
+                // The page was not built: one line stands for it.
+                assert!(own);
+                continue;
+            }
+            let policy = answer.headers().get(header::CONTENT_SECURITY_POLICY);
+            let policy = policy.map(|p| p.to_str().expect("text").to_owned()).unwrap_or_default();
+            assert_eq!(policy.contains("'wasm-unsafe-eval'"), own, "{path}: {policy}");
+            assert!(!policy.contains("'unsafe-eval'") && !policy.contains("http"), "{policy}");
+        }
     }
 }

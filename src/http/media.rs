@@ -63,13 +63,17 @@ impl MediaLane {
             // Its address has one name; a film behind any other would look like a file that a client named.
             Some(("file", name)) if name.starts_with("stream.") => file(session, method, headers)?,
             Some(("hls", name)) => hls::get(session, name, method, headers).await?,
-            Some(("subtitles", name)) => {
+            Some((kind @ ("subtitles" | "fonts"), name)) => {
                 let tools = hls::subtitle::Tools {
                     storage: &self.storage,
                     transcoder: &self.transcoder,
                     cache: &self.subtitles,
                 };
-                hls::subtitle::get(session, name, &tools, method, headers).await?
+                if kind == "fonts" {
+                    hls::subtitle::font(session, name, &tools, method, headers).await?
+                } else {
+                    hls::subtitle::get(session, name, &tools, method, headers).await?
+                }
             }
             _ => return Err(Problem::not_found("no such media")),
         };

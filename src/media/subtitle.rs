@@ -95,6 +95,17 @@ pub fn to_webvtt(bytes: &[u8], format: Format, language: Option<&str>) -> Result
     Ok(write(&cues))
 }
 
+/// The file's text as it is, in UTF-8; `language` as for [`to_webvtt`].
+///
+/// # Errors
+/// When the file is too large.
+pub fn to_utf8(bytes: &[u8], language: Option<&str>) -> Result<String, SubtitleError> {
+    if bytes.len() > MAX_BYTES {
+        return Err(SubtitleError::TooLarge);
+    }
+    Ok(charset::decode(bytes, language))
+}
+
 fn write(cues: &[Cue]) -> String {
     let mut out = String::from("WEBVTT\n");
     for c in cues {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use spindle_base::error::ErrorKind;
 use thiserror::Error;
 
-use crate::names;
+use crate::names::{self, Codecs};
 
 /// Entries of one list. The richest real client names some forty codecs.
 const MAX_ENTRIES: usize = 128;
@@ -216,7 +216,18 @@ pub struct AudioLimit {
     pub max_bitrate: Option<u64>,
 }
 
-/// One subtitle format that the client draws.
+impl ClientProfile {
+    /// Whether the client draws subtitles of this codec (FFmpeg's name) itself, from a file of their own as
+    /// the original is.
+    #[must_use]
+    pub fn draws(&self, codec: &str) -> bool {
+        let external = self.subtitles.iter().filter(|s| s.delivery == SubtitleDelivery::External);
+        Codecs::of(external.map(|s| &s.format)).has(&names::codec(codec))
+    }
+}
+
+/// One subtitle format that the client draws. Where a client takes ASS as it is and as WebVTT, the first of
+/// the two in its list goes out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubtitleSupport {

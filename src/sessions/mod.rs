@@ -6,6 +6,7 @@ mod error;
 mod input;
 mod open;
 mod record;
+mod subtitles;
 mod volumes;
 
 use std::collections::{HashMap, VecDeque};
@@ -29,8 +30,9 @@ use crate::auth::signature::Key;
 
 pub use choice::{DryRun, DryVersion, ReasonView, reasons};
 pub use error::SessionError;
-pub use open::{AudioTrack, Open, Opened, StorageView, SubtitleSource, SubtitleTrack, label};
+pub use open::{AudioTrack, Open, Opened, StorageView, label};
 pub use record::{IoView, Table};
+pub use subtitles::{Original, OriginalTrack, SubtitleSource, SubtitleTrack, fonts};
 pub use volumes::{LibraryOnVolume, Volume};
 
 use input::SharedInputs;

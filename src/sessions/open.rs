@@ -1,7 +1,6 @@
 //! Opening a session: find the file, decide once, plan the segments, sign the URL.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use serde::Serialize;
 use spindle_base::id::new_id;
 use spindle_base::sync::Mutex;
 use spindle_library::{PlayFile, Playable, User};
-use spindle_media::info::{MediaInfo, Stream, StreamKind, Subtitle};
+use spindle_media::info::{MediaInfo, Stream, StreamKind};
 use spindle_media::keyframes::KeyframeIndex;
 use spindle_media::segments::{copy_boundaries, encode_boundaries};
 use spindle_playback::choose::is_in;
@@ -22,6 +21,7 @@ use spindle_transcode::{AudioPlan, Boundaries, Container, FileKey, Plan, Renditi
 use tokio_util::sync::CancellationToken;
 
 use super::choice::{ReasonView, client_key, reasons};
+use super::subtitles::{self, SubtitleTrack};
 use super::{Cut, Delivery, Live, Session, SessionError, Sessions};
 
 /// A copied video is cut at the first key frame after this long (Apple's authoring rules: 6 s).
@@ -106,25 +106,6 @@ pub struct Opened {
     pub decision: Decision,
 }
 
-/// A subtitle track.
-#[derive(Debug, Clone, Serialize)]
-pub struct SubtitleTrack {
-    /// The stream's index.
-    pub index: u32,
-    /// For people.
-    pub label: String,
-    /// ISO 639-2/T.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub language: Option<String>,
-    /// WebVTT; absent for pictures, which are drawn into the video when chosen.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    /// Whether the decision chose it.
-    pub default: bool,
-    /// Foreign parts only.
-    pub forced: bool,
-}
-
 /// A sound track.
 #[derive(Debug, Clone, Serialize)]
 pub struct AudioTrack {
@@ -147,19 +128,6 @@ pub struct StorageView {
     /// What a person should know.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
-}
-
-/// A text subtitle stream and where it is.
-#[derive(Debug, Clone)]
-pub struct SubtitleSource {
-    /// The stream's index.
-    pub stream: u32,
-    /// FFmpeg's codec name.
-    pub codec: String,
-    /// ISO 639-2/T, a prior for the text's alphabet.
-    pub language: Option<String>,
-    /// The file beside the film, and the library's folder that it must not lead out of; absent when it is inside.
-    pub path: Option<(PathBuf, PathBuf)>,
 }
 
 impl Sessions {
@@ -264,7 +232,7 @@ impl Sessions {
                 format!("/stream/{signed}/{name}{from}")
             }
         };
-        let subtitles = subtitle_sources(&info, &part);
+        let subtitles = subtitles::sources(&info, &part, &open.profile);
         let start_s = info.duration_s.map_or(open.start_s, |d| open.start_s.min(d.max(0.0)));
         let opened = Opened {
             session: id.clone(),
@@ -277,7 +245,7 @@ impl Sessions {
                 Delivery::Hls(_) => Protocol::Hls,
             },
             start_s,
-            subtitles: subtitle_tracks(&info, &decision, &subtitles, &signed),
+            subtitles: subtitles::tracks(&info, &decision, &subtitles, &signed),
             audio: audio_tracks(&info, &decision),
             duration_s: info.duration_s,
             storage,
@@ -494,50 +462,6 @@ fn bitrate(decision: &Decision, info: &MediaInfo) -> Option<u64> {
     let encoded =
         decision.video.as_ref().filter(|v| v.action == Action::Encode).and_then(|v| v.max_bitrate_bps);
     encoded.or(info.bitrate_bps)
-}
-
-fn is_text(kind: &StreamKind) -> Option<&Subtitle> {
-    match kind {
-        StreamKind::Subtitle(subtitle) => Some(subtitle),
-        _ => None,
-    }
-}
-
-fn subtitle_sources(info: &MediaInfo, part: &PlayFile) -> Vec<SubtitleSource> {
-    let text = info.streams.iter().filter(|s| is_text(&s.kind).is_some_and(|t| t.text));
-    text.map(|stream| SubtitleSource {
-        stream: stream.index,
-        codec: stream.codec.clone(),
-        language: stream.language.clone(),
-        path: part
-            .external
-            .iter()
-            .find(|e| e.stream == stream.index)
-            .map(|e| (e.path.clone(), e.root.clone())),
-    })
-    .collect()
-}
-
-fn subtitle_tracks(
-    info: &MediaInfo,
-    decision: &Decision,
-    sources: &[SubtitleSource],
-    signed: &str,
-) -> Vec<SubtitleTrack> {
-    let chosen = decision.subtitle.as_ref().map(|s| s.stream);
-    info.subtitles()
-        .map(|(stream, _)| SubtitleTrack {
-            index: stream.index,
-            label: label(stream),
-            language: stream.language.clone(),
-            url: sources
-                .iter()
-                .any(|s| s.stream == stream.index)
-                .then(|| format!("/media/{signed}/subtitles/{}.vtt", stream.index)),
-            default: chosen == Some(stream.index),
-            forced: stream.disposition.forced,
-        })
-        .collect()
 }
 
 fn audio_tracks(info: &MediaInfo, decision: &Decision) -> Vec<AudioTrack> {

@@ -157,6 +157,12 @@ const commands = {
     return { ...picture, took_ms: Date.now() - began };
   },
   async ways() { return ways; },
+  /** Opens a menu of the player and takes one of its choices, by position. */
+  async choose({ menu, position }) {
+    await page.mouse.move(300, 300);
+    await test(menu).click();
+    await page.locator("[role=menuitemradio]").nth(position).click();
+  },
   async press({ key }) { await page.keyboard.press(key); },
   async io_open() {
     if (!(await test("io-view").first().isVisible())) await page.keyboard.press("i");

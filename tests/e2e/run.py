@@ -27,6 +27,7 @@ import pool as pools
 import report
 import server as servers
 import streams
+import subtitles
 import trace as tracing
 from report import check
 
@@ -310,6 +311,7 @@ def run():
             pages[name] = lambda stage, args=(name, profile, source, why, helper): stage.wants(args[0]) and page(stage, *args)
         clients["clients-" + profile] = lambda stage, profile=profile: three_clients(stage, profile, source, why)
     clients["clients-alone"] = lambda stage: one_client(stage, source, why)
+    pages["subtitles"] = subtitles.run
     pages["failing"] = lambda stage: failing.run(stage, clips)
     # What computes (browsers, conversions) and what waits (paced viewers) in turns; what is held against a disk model's clock beside
     # what waits.

@@ -49,6 +49,25 @@ pub(crate) async fn subtitle_vtt(
     written(pool, cache, &Request::Vtt { stream }, &file, &what).await
 }
 
+pub(crate) async fn subtitle_original(
+    pool: &Arc<Pool>,
+    cache: &Cache,
+    file: InputFile,
+    stream: u32,
+) -> Result<Bytes, TranscodeError> {
+    let what = format!("subtitle stream {stream}");
+    written(pool, cache, &Request::Original { stream }, &file, &what).await
+}
+
+pub(crate) async fn font(
+    pool: &Arc<Pool>,
+    cache: &Cache,
+    file: InputFile,
+    name: String,
+) -> Result<Bytes, TranscodeError> {
+    written(pool, cache, &Request::Font { name }, &file, "a font").await
+}
+
 pub(crate) async fn picture(
     pool: &Arc<Pool>,
     cache: &Cache,

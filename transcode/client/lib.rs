@@ -6,6 +6,7 @@
 //! - [`rendition`]: segments of one title cut one way, made by workers on demand. What to start,
 //!   grant, seek and stop is decided by the pure [`window`]; finished segments live in [`cache`].
 //! - [`restart`]: clocks of transport streams that begin anew, found and mended.
+//! - [`original`]: subtitles as the file has them, as files of their own.
 //! - [`fmp4`], [`ts`], [`bitstream`]: the pure parts of segment writing, used by the worker and tested here.
 
 pub mod bitstream;
@@ -13,6 +14,7 @@ pub mod cache;
 mod error;
 pub mod fmp4;
 mod job;
+pub mod original;
 mod plan;
 mod pool;
 mod prober;

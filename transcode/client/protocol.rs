@@ -11,7 +11,7 @@ use spindle_media::keyframes::KeyframeIndex;
 use crate::plan::{Picture, Plan};
 
 /// Version of everything in this file. A worker of another version is refused.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Server to worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -52,6 +52,17 @@ pub enum Request {
         /// Position of the stream in the file.
         stream: u32,
     },
+    /// A subtitle stream as the file has it, for who draws it: an ASS script, PGS as a `.sup` file,
+    /// VobSub as [`crate::original`] says. Descriptors: input, output.
+    Original {
+        /// Position of the stream in the file.
+        stream: u32,
+    },
+    /// A font that is attached to the file. Descriptors: input, output.
+    Font {
+        /// Name of the attachment: a key to look it up by, never a path.
+        name: String,
+    },
     /// A picture as JPEG. Descriptors: input, output.
     Picture {
         /// Which.
@@ -68,7 +79,7 @@ impl Request {
         match self {
             Self::Seek { .. } => 0,
             Self::Probe { .. } | Self::Open { .. } | Self::Init | Self::Grant { .. } | Self::Keyframes => 1,
-            Self::Vtt { .. } | Self::Picture { .. } => 2,
+            Self::Vtt { .. } | Self::Original { .. } | Self::Font { .. } | Self::Picture { .. } => 2,
         }
     }
 }

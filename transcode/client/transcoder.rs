@@ -189,6 +189,23 @@ impl Transcoder {
         job::subtitle_vtt(&self.inner.pool, &self.inner.cache, file, stream).await
     }
 
+    /// A whole subtitle stream as the file has it, times from the start of the presentation: an ASS script,
+    /// PGS as a `.sup` file, VobSub as [`crate::original`] says. At most [`crate::original::MAX_BYTES`].
+    ///
+    /// # Errors
+    /// `BadInput` if the stream is of no such format, `Unreadable` if it is larger.
+    pub async fn subtitle_original(&self, file: InputFile, stream: u32) -> Result<Bytes, TranscodeError> {
+        job::subtitle_original(&self.inner.pool, &self.inner.cache, file, stream).await
+    }
+
+    /// A font that is attached to the file under this name. At most [`crate::original::MAX_FONT_BYTES`].
+    ///
+    /// # Errors
+    /// `Unreadable` if there is none, it is larger, or no font.
+    pub async fn font(&self, file: InputFile, name: String) -> Result<Bytes, TranscodeError> {
+        job::font(&self.inner.pool, &self.inner.cache, file, name).await
+    }
+
     /// One picture as JPEG.
     ///
     /// # Errors

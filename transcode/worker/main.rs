@@ -10,6 +10,7 @@
 mod ff;
 mod jobs;
 mod kind;
+mod original;
 mod picture;
 mod probe;
 mod sandbox;
@@ -98,6 +99,14 @@ fn serve(talk: &Talk) {
             Request::Vtt { stream } => fd().and_then(|input| {
                 let output = fd()?;
                 subtitle::vtt(talk, open(input, true, None)?, stream as usize, output)
+            }),
+            Request::Original { stream } => fd().and_then(|input| {
+                let output = fd()?;
+                original::write(talk, open(input, true, None)?, stream as usize, output)
+            }),
+            Request::Font { name } => fd().and_then(|input| {
+                let output = fd()?;
+                original::font(talk, &open(input, false, None)?, &name, output)
             }),
             Request::Picture { what, max_width } => fd().and_then(|input| {
                 let output = fd()?;

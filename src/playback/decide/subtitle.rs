@@ -11,8 +11,9 @@ use crate::reason::Reason;
 
 /// Places the subtitles. `as_it_is` says whether the file could go out unchanged without them.
 ///
-/// In order: inside the file that goes out whole; beside it as WebVTT; beside it as they are; in the
-/// playlist; burnt in, for pictures inside the file; else dropped.
+/// In order: inside the file that goes out whole; beside it as ASS for a client that names ASS before WebVTT;
+/// beside it as WebVTT; beside it as they are; in the playlist; burnt in, for pictures inside the file; else
+/// dropped.
 pub(super) fn place(
     profile: &Compiled,
     (stream, subtitle): (&Stream, &Subtitle),
@@ -25,12 +26,16 @@ pub(super) fn place(
     let takes = |format: &str, delivery: Delivery| {
         profile.subtitles.iter().any(|(formats, way)| *way == delivery && formats.has(format))
     };
+    // VobSub beside a film is two files, which nobody puts together.
+    let one_file = inside || codec != "dvd_subtitle";
     let webvtt = || "webvtt".to_owned();
     let way = if inside && as_it_is && takes(&codec, Delivery::Embedded) {
         Some((Delivery::Embedded, codec.to_string()))
+    } else if codec == "ass" && prefers_ass(profile) {
+        Some((Delivery::External, codec.to_string()))
     } else if subtitle.text && takes("webvtt", Delivery::External) {
         Some((Delivery::External, webvtt()))
-    } else if takes(&codec, Delivery::External) {
+    } else if one_file && takes(&codec, Delivery::External) {
         Some((Delivery::External, codec.to_string()))
     } else if subtitle.text && takes("webvtt", Delivery::Hls) && profile.hls && has_picture {
         Some((Delivery::Hls, webvtt()))
@@ -61,4 +66,11 @@ pub(super) fn place(
         format: Some(format),
         reasons: if needs_hls { vec![Reason::SubtitleNeedsHls] } else { Vec::new() },
     }
+}
+
+/// Whether the client takes ASS as it is, and would rather have that than its words alone.
+fn prefers_ass(profile: &Compiled) -> bool {
+    let external = profile.subtitles.iter().filter(|(_, way)| *way == Delivery::External);
+    let first = external.map(|(formats, _)| formats).find(|f| f.has("ass") || f.has("webvtt"));
+    first.is_some_and(|formats| formats.has("ass"))
 }

@@ -677,6 +677,43 @@ fn pictures_are_burnt_in_only_where_the_client_cannot_draw_them() {
 }
 
 #[test]
+fn a_script_goes_out_as_it_is_to_who_names_it_before_webvtt() {
+    let support = |format: &str| crate::client::SubtitleSupport {
+        format: format.to_owned(),
+        delivery: Delivery::External,
+    };
+    for (formats, format, action) in [
+        (&["ass", "webvtt"][..], "ass", Action::Copy),
+        (&["webvtt", "ass"], "webvtt", Action::Encode),
+        (&["ass"], "ass", Action::Copy),
+        (&["webvtt"], "webvtt", Action::Encode),
+        (&["srt", "*"], "ass", Action::Copy),
+    ] {
+        let mut client = plain();
+        client.subtitles = formats.iter().map(|f| support(f)).collect();
+        let d = decide(&client, &subtitled("ass"), &with_subtitle(2));
+        let s = d.subtitle.unwrap();
+        assert_eq!((s.format.as_deref(), s.action), (Some(format), action), "{formats:?}");
+        assert_eq!(s.delivery, Some(Delivery::External));
+        // Other text has nothing that WebVTT has not.
+        let d = decide(&client, &subtitled("subrip"), &with_subtitle(2));
+        let webvtt = formats.contains(&"webvtt") || formats.contains(&"*");
+        assert_eq!(d.subtitle.unwrap().format.as_deref() == Some("webvtt"), webvtt, "{formats:?}");
+    }
+}
+
+#[test]
+fn a_client_draws_what_it_takes_as_a_file_of_its_own() {
+    let mut client = plain();
+    assert!(!client.draws("ass") && !client.draws("hdmv_pgs_subtitle"));
+    for (format, delivery) in [("pgs", Delivery::External), ("vobsub", Delivery::Embedded)] {
+        client.subtitles.push(crate::client::SubtitleSupport { format: format.to_owned(), delivery });
+    }
+    assert!(client.draws("hdmv_pgs_subtitle") && !client.draws("dvd_subtitle"));
+    assert!(builtin("kodi").unwrap().draws("ssa"));
+}
+
+#[test]
 fn pictures_from_a_file_beside_are_not_burnt() {
     let mut film = plain_film();
     let mut side = subtitle(2, "dvd_subtitle");
@@ -687,6 +724,12 @@ fn pictures_from_a_file_beside_are_not_burnt() {
     film.streams.push(side);
     let d = decide(&plain(), &film, &with_subtitle(2));
     assert_eq!((d.method, d.subtitle.unwrap().action), (Method::DirectPlay, Action::Drop));
+    // Two files, index and pictures, which nobody puts together: also for who draws them.
+    let mut draws = plain();
+    draws
+        .subtitles
+        .push(crate::client::SubtitleSupport { format: "vobsub".to_owned(), delivery: Delivery::External });
+    assert_eq!(decide(&draws, &film, &with_subtitle(2)).subtitle.unwrap().action, Action::Drop);
 }
 
 #[test]

@@ -667,6 +667,53 @@ async fn text_subtitles_become_webvtt() {
     lab.close().await;
 }
 
+/// A script with one styled line, its font attached; and a picture under a font's name.
+fn styled_film(lab: &Lab) -> PathBuf {
+    let path = |name: &str| lab.dir.path().join(name);
+    std::fs::write(
+        path("s.ass"),
+        "[Script Info]\nScriptType: v4.00+\nPlayResX: 320\n\n[V4+ Styles]\nFormat: Name, Fontname, Fontsize\n\
+         Style: Sign,Made Up,30\n\n[Events]\n\
+         Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text\n\
+         Dialogue: 3,0:00:04.00,0:00:05.50,Sign,,0,0,0,,{\\pos(9,9)}late, and red\n\
+         Dialogue: 0,0:00:01.00,0:00:02.25,Sign,,0,0,0,,early\n",
+    )
+    .unwrap();
+    std::fs::write(path("f.ttf"), [b"\0\x01\0\0".as_slice(), &[7; 5000]].concat()).unwrap();
+    std::fs::write(path("liar.ttf"), b"GIF89a, not a font").unwrap();
+    lab.make(
+        "styled.mkv",
+        &format!(
+            "-f lavfi -i color=s=64x64:r=5:d=6 -i {} -map 0 -map 1 -c:v libx264 -c:s copy -attach {} -metadata:s:t:0 mimetype=font/ttf -attach {} -metadata:s:t:1 mimetype=font/ttf",
+            path("s.ass").display(),
+            path("f.ttf").display(),
+            path("liar.ttf").display()
+        ),
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_comes_out_as_it_went_in_and_its_font_with_it() {
+    let lab = Lab::new();
+    let film = styled_film(&lab);
+    let script = lab.transcoder.subtitle_original(open(&film), 1).await.unwrap();
+    let text = String::from_utf8(script.to_vec()).unwrap();
+    assert!(text.contains("PlayResX: 320") && text.contains("Style: Sign,Made Up,30"), "{text}");
+    let events: Vec<&str> = text.lines().filter(|l| l.starts_with("Dialogue")).collect();
+    assert!(
+        events.contains(&"Dialogue: 3,0:00:04.00,0:00:05.50,Sign,,0,0,0,,{\\pos(9,9)}late, and red"),
+        "{text}"
+    );
+    assert!(events.contains(&"Dialogue: 0,0:00:01.00,0:00:02.25,Sign,,0,0,0,,early"), "{text}");
+    let font = lab.transcoder.font(open(&film), "f.ttf".to_owned()).await.unwrap();
+    assert_eq!(font[..], std::fs::read(lab.dir.path().join("f.ttf")).unwrap());
+    for wrong in ["liar.ttf", "../f.ttf", ""] {
+        assert!(lab.transcoder.font(open(&film), wrong.to_owned()).await.is_err(), "{wrong}");
+    }
+    assert!(lab.transcoder.subtitle_original(open(&film), 0).await.is_err(), "a picture is no subtitle");
+    lab.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_is_held_ready_while_somebody_looks_and_no_longer() {
     let lab = Lab::with(|c| c.spare_stays = Duration::from_millis(300));

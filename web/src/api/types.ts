@@ -236,12 +236,22 @@ export interface FailureReport {
   client?: { profile: ClientProfile };
 }
 
+/** A subtitle track as its file has it. */
+export interface OriginalSubtitle {
+  format: "ass" | "pgs" | "vobsub";
+  url: string;
+  /** Fonts that come with the film. */
+  fonts?: string[];
+}
+
 export interface SubtitleTrack {
   index: number;
   label: string;
   language?: string | null;
-  /** WebVTT; absent when the subtitle can only be drawn into the picture. */
+  /** WebVTT; absent for pictures. */
   url?: string | null;
+  /** As the file has it; a track with neither can only be drawn into the picture. */
+  original?: OriginalSubtitle | null;
   /** Whether the server chose it. */
   default: boolean;
   forced?: boolean;

@@ -9,6 +9,7 @@ export type Command =
   | { do: "fullscreen" }
   | { do: "picture_in_picture" }
   | { do: "captions" }
+  | { do: "subtitle_offset"; steps: 1 | -1 }
   | { do: "io" }
   | { do: "speed"; by: number }
   | { do: "frame"; by: 1 | -1 }
@@ -53,6 +54,10 @@ export function commandOf(key: Key): Command | null {
       return { do: "picture_in_picture" };
     case "c":
       return { do: "captions" };
+    case "g":
+      return { do: "subtitle_offset", steps: -1 };
+    case "h":
+      return { do: "subtitle_offset", steps: 1 };
     case "i":
       return { do: "io" };
     case ">":
@@ -104,6 +109,7 @@ export const KEYS: readonly [keys: string, does: string][] = [
   ["F", "full screen"],
   ["P", "picture in picture"],
   ["C", "subtitles on, off"],
+  ["G H", "subtitles earlier, later"],
   ["I", "which disks serve this"],
   ["[ ]", "previous, next chapter"],
   [", .", "one picture back, on (paused)"],

@@ -5,13 +5,14 @@
 
 import { problemText, type Problem } from "../api/client";
 import { endSession, failed, play } from "../api/routes";
-import type { PlayRequest, PlayResponse, Stream, Version } from "../api/types";
+import type { PlayRequest, PlayResponse, Stream, SubtitleTrack, Version } from "../api/types";
 import { capabilities } from "./capabilities";
 import { CATALOGUE, Recovery, reportWord, type Fault, type FaultCode } from "./catalogue";
 import { Emitter } from "./emitter";
 import type { Engine } from "./engine";
 import { FileEngine } from "./file-engine";
 import { profileOf, type Capabilities } from "./profile";
+import { rememberedOffset, rememberOffset, stepped } from "./offset";
 import { Place } from "./place";
 import { ProgressReporter } from "./progress";
 import { Subtitles } from "./subtitles";
@@ -23,6 +24,8 @@ export interface PlayerEvents {
   /** What the subtitle menu shows: an index, or `null` for none. */
   subtitle: { index: number | null };
   cues: { texts: DocumentFragment[] };
+  /** Subtitles are shown so many seconds later than their file says. */
+  offset: { offsetS: number };
   /** Something went wrong and is being mended; `null` once it is. */
   trouble: { text: string } | null;
   /** Playback is over and why. */
@@ -67,6 +70,7 @@ export class Player {
     private readonly itemId: string,
     private readonly versions: readonly Version[],
   ) {
+    this.#subtitles.offsetS = rememberedOffset(sessionStorage, itemId);
     this.#subtitles.events.on("cues", (cues) => this.events.emit("cues", cues));
     this.#subtitles.events.on("failed", () => this.events.emit("subtitle", { index: null }));
     video.addEventListener("playing", () => this.events.emit("trouble", null), { signal: this.#stop.signal });
@@ -178,13 +182,25 @@ export class Player {
     void this.#again({ ...this.#choice, maxBitrate: bps });
   }
 
-  /** Text is switched on the spot; what is drawn into the picture needs another stream. */
+  /** Shows subtitles so many steps later; 0 sets them back. */
+  shiftSubtitles(steps: number): void {
+    const offsetS = steps === 0 ? 0 : stepped(this.#subtitles.offsetS, steps);
+    this.#subtitles.offsetS = offsetS;
+    rememberOffset(sessionStorage, this.itemId, offsetS);
+    this.events.emit("offset", { offsetS });
+  }
+
+  get subtitleOffsetS(): number {
+    return this.#subtitles.offsetS;
+  }
+
+  /** What the page draws is switched on the spot; what is drawn into the picture needs another stream. */
   setSubtitle(index: number | null): void {
     const tracks = this.#current?.subtitles ?? [];
     const wanted = index === null ? null : (tracks.find((t) => t.index === index) ?? null);
     const burnt = this.#burntIn();
     this.#choice = { ...this.#choice, subtitle: index ?? "off" };
-    if (burnt || (wanted && !wanted.url)) {
+    if (burnt || (wanted && inPicture(wanted))) {
       void this.#again(this.#choice);
       return;
     }
@@ -199,7 +215,7 @@ export class Player {
     if (chosen === "off") return false;
     const track =
       chosen === undefined ? tracks.find((t) => t.default) : tracks.find((t) => t.index === chosen);
-    return track !== undefined && !track.url;
+    return track !== undefined && inPicture(track);
   }
 
   #chooseSubtitle(answer: PlayResponse): void {
@@ -392,6 +408,9 @@ export class Player {
     this.events.clear();
   }
 }
+
+/** Whether a track can only be part of the picture. */
+const inPicture = (track: SubtitleTrack): boolean => !track.url && !track.original;
 
 /** Whether something is still seen or heard. */
 const isHalf = (code: FaultCode): boolean => code === "no_picture" || code === "no_sound" || code === "frozen";

@@ -206,7 +206,11 @@ export function profileOf(caps: Capabilities, without: Exclusions = NOTHING_EXCL
     direct_play: direct,
     video,
     audio,
-    subtitles: [{ format: "webvtt", delivery: "external" }],
+    // In this order: a script is more than its words.
+    subtitles: [
+      { format: "ass", delivery: "external" },
+      { format: "webvtt", delivery: "external" },
+    ],
     protocols,
   };
   if (caps.hls !== "none") {

@@ -1,49 +1,57 @@
-/** Text subtitles: loads WebVTT into hidden tracks and hands out the cues to draw. */
+/** The subtitles that are shown over the picture: as the file has them where that works, else as text. */
 
-import { Emitter } from "./emitter";
 import type { SubtitleTrack } from "../api/types";
+import { Ass } from "./ass";
+import { Emitter } from "./emitter";
+import type { SubtitleView } from "./view";
+import { WebVtt } from "./webvtt";
 
 export interface SubtitleEvents {
   /** What is to be seen now; empty for nothing. */
   cues: { texts: DocumentFragment[] };
-  failed: { index: number };
+  /** The track cannot be shown by the page. `drawn`: it was to be drawn from its pictures. */
+  failed: { index: number; drawn: boolean };
 }
 
 export class Subtitles {
   readonly events = new Emitter<SubtitleEvents>();
-  #element: HTMLTrackElement | undefined;
-  #stop = new AbortController();
+  #view: SubtitleView | undefined;
+  #offsetS = 0;
+
+  get offsetS(): number {
+    return this.#offsetS;
+  }
+
+  /** Positive is later. Holds for whatever is shown from now on. */
+  set offsetS(offsetS: number) {
+    this.#offsetS = offsetS;
+    this.#view?.shift(offsetS);
+  }
 
   /** Shows one track, or none. A track without an address is in the picture already. */
   attach(video: HTMLVideoElement, track: SubtitleTrack | null): void {
     this.detach();
-    if (!track?.url) return;
-    this.#stop = new AbortController();
-    const { signal } = this.#stop;
-    const element = document.createElement("track");
-    element.kind = "subtitles";
-    element.label = track.label;
-    if (track.language) element.srclang = track.language;
-    element.src = track.url;
-    video.append(element);
-    // Hidden: loaded and timed by the browser, drawn by the page, above its controls.
-    element.track.mode = "hidden";
-    element.track.addEventListener("cuechange", () => this.#show(element.track), { signal });
-    element.addEventListener("error", () => this.events.emit("failed", { index: track.index }), { signal });
-    this.#element = element;
+    if (!track) return;
+    if (track.original?.format === "ass") {
+      this.#view = new Ass(video, track.original, this.#offsetS, () => {
+        this.detach();
+        this.#text(video, track);
+      });
+    } else {
+      this.#text(video, track);
+    }
   }
 
-  #show(track: TextTrack): void {
-    const cues = [...(track.activeCues ?? [])] as VTTCue[];
-    this.events.emit("cues", { texts: cues.map((cue) => cue.getCueAsHTML()) });
+  #text(video: HTMLVideoElement, track: SubtitleTrack): void {
+    if (!track.url) return;
+    const failed = () => this.events.emit("failed", { index: track.index, drawn: false });
+    this.#view = new WebVtt(video, track, track.url, this.#offsetS, (texts) => this.events.emit("cues", { texts }), failed);
   }
 
   detach(): void {
-    this.#stop.abort();
-    if (!this.#element) return;
-    this.#element.track.mode = "disabled";
-    this.#element.remove();
-    this.#element = undefined;
+    if (!this.#view) return;
+    this.#view.destroy();
+    this.#view = undefined;
     this.events.emit("cues", { texts: [] });
   }
 
