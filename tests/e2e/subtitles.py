@@ -144,4 +144,4 @@ def forgotten(server, row):
     check("subtitle_burn_in" in [reason["code"] for reason in played["reasons"]], "drawn into the picture: %s" % played["reasons"])
 
 
-KINDS = [("ass", script)]
+KINDS = [("ass", script), ("pgs", pictures), ("vobsub", pictures)]

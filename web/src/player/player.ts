@@ -63,7 +63,7 @@ export class Player {
   #paused = false;
   #choice: Choice = {};
   readonly #place = new Place();
-  readonly #without = { ...LEARNT, direct: false, safest: false };
+  readonly #without = { ...LEARNT, direct: false, safest: false, pictures: false };
 
   constructor(
     private readonly video: HTMLVideoElement,
@@ -72,7 +72,15 @@ export class Player {
   ) {
     this.#subtitles.offsetS = rememberedOffset(sessionStorage, itemId);
     this.#subtitles.events.on("cues", (cues) => this.events.emit("cues", cues));
-    this.#subtitles.events.on("failed", () => this.events.emit("subtitle", { index: null }));
+    this.#subtitles.events.on("failed", ({ drawn }) => {
+      // What the page cannot draw after all is asked for in the picture.
+      if (drawn && !this.#without.pictures) {
+        this.#without.pictures = true;
+        void this.#again(this.#choice);
+      } else {
+        this.events.emit("subtitle", { index: null });
+      }
+    });
     video.addEventListener("playing", () => this.events.emit("trouble", null), { signal: this.#stop.signal });
     video.addEventListener("timeupdate", () => this.#position(), { signal: this.#stop.signal });
     video.addEventListener("play", () => (this.#paused = false), { signal: this.#stop.signal });

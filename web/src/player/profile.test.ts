@@ -76,8 +76,11 @@ describe("profile", () => {
   it("leaves out what failed", async () => {
     const caps = await ask(CHROMIUM);
     const without = (e: Partial<Parameters<typeof profileOf>[1]>) =>
-      profileOf(caps, { video: new Set(), audio: new Set(), direct: false, safest: false, ...e });
+      profileOf(caps, { video: new Set(), audio: new Set(), direct: false, safest: false, pictures: false, ...e });
     expect(JSON.stringify(without({ video: new Set(["av1"]) }))).not.toContain("av1");
+    const formats = (profile: ReturnType<typeof without>) => profile.subtitles.map((s) => s.format);
+    expect(formats(without({}))).toEqual(["ass", "webvtt", "pgs", "vobsub"]);
+    expect(formats(without({ pictures: true }))).toEqual(["ass", "webvtt"]);
     expect(JSON.stringify(without({ audio: new Set(["flac"]) }))).not.toContain('"flac"');
     const direct = without({ direct: true });
     expect(direct.direct_play).toEqual([]);

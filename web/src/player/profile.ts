@@ -34,6 +34,8 @@ export interface Exclusions {
   direct: boolean;
   /** Only what every browser decodes: H.264, 8 bit, AAC. */
   safest: boolean;
+  /** Subtitles that are pictures: in the film's picture only. */
+  pictures: boolean;
 }
 
 export const NOTHING_EXCLUDED: Exclusions = {
@@ -41,6 +43,7 @@ export const NOTHING_EXCLUDED: Exclusions = {
   audio: new Set(),
   direct: false,
   safest: false,
+  pictures: false,
 };
 
 interface VideoKind {
@@ -172,6 +175,12 @@ const AUDIO_FILES = [
   { container: "wav", audio: "pcm_s16le" },
 ] as const;
 
+/** Subtitles that are pictures, which the page draws itself. */
+const PICTURES: ClientProfile["subtitles"] = [
+  { format: "pgs", delivery: "external" },
+  { format: "vobsub", delivery: "external" },
+];
+
 const no: Support = { file: false, mse: false };
 
 /** The profile of this browser, less what failed. */
@@ -210,6 +219,7 @@ export function profileOf(caps: Capabilities, without: Exclusions = NOTHING_EXCL
     subtitles: [
       { format: "ass", delivery: "external" },
       { format: "webvtt", delivery: "external" },
+      ...(without.pictures ? [] : PICTURES),
     ],
     protocols,
   };

@@ -3,6 +3,7 @@
 import type { SubtitleTrack } from "../api/types";
 import { Ass } from "./ass";
 import { Emitter } from "./emitter";
+import { Pictures } from "./pictures";
 import type { SubtitleView } from "./view";
 import { WebVtt } from "./webvtt";
 
@@ -36,6 +37,11 @@ export class Subtitles {
       this.#view = new Ass(video, track.original, this.#offsetS, () => {
         this.detach();
         this.#text(video, track);
+      });
+    } else if (track.original) {
+      this.#view = new Pictures(video, track.original, this.#offsetS, () => {
+        this.detach();
+        this.events.emit("failed", { index: track.index, drawn: true });
       });
     } else {
       this.#text(video, track);
